@@ -53,14 +53,14 @@ class Bound:
     registered: tuple[str, str] | None = None
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return this bound's bracket (a certified interval) for delta at `epsilon`.
+        """Return the bracket (certified interval) that this bound gives for the delta of the composition at `epsilon`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
         """
         return self.answer(Target("delta", epsilon), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return this bound's bracket (a certified interval) for epsilon at `delta`.
+        """Return the bracket (certified interval) that this bound gives for the epsilon of the composition at `delta`.
 
         `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
         """

@@ -347,7 +347,8 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     def reached(target: Target) -> float:
         """Return a lower bound on the delta or epsilon that `target` asks for; 0 if none is known.
 
-        It is the delta or epsilon of randomized responses that satisfy the bounded-range guarantees of the uses.
+        It is the delta or epsilon of an analyst who uses randomized responses that satisfy the bounded-range
+        guarantees. The variable `kinds` of the function around it has the uses.
         """
         return max((bound.answer(target, None).lower for bound in worst_responses(kinds, target)), default=0.0)
 
@@ -663,10 +664,11 @@ def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
-    """Return the uses in `kinds` as two stages, in the order with the largest delta of all orders.
+    """Return the uses in `kinds` as stages, in the order with the largest delta of all orders.
 
     A stage is a set of uses that the analyst makes in any order. The first stage has all uses with fixed dominating
-    pairs, and the second all bounded-range uses. The result serves for analysts who may choose the order.
+    pairs (if there are any), and the last stage all bounded-range uses. The result serves for analysts who may choose
+    the order.
     """
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)

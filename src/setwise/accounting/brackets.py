@@ -337,7 +337,8 @@ Progress = Callable[[float], None]
 
 
 def quiet(_: float) -> None:
-    """Do nothing with the reported share of work. This is the default progress callback."""
+    """Do nothing: the progress callback (called with the share of work done) of callers who want no progress reports.
+    """
 
 
 class Interaction(StrEnum):

@@ -158,7 +158,8 @@ def _concentrated_above(kinds: ClassifiedUses) -> Callable[[float], Bracket]:
     """Return an upper bound on the delta of the uses in `kinds`, computed by zCDP, as a function of epsilon.
 
     The function returns the bracket [0, upper bound]. The zCDP parameters of all uses are added up, and their sums
-    imply a delta at every epsilon. The search for bad examples starts at the epsilon that this bound gives.
+    imply a delta at every epsilon. The caller begins its search for mechanisms of large delta at the epsilon that this
+    bound gives.
     """
     from setwise.accounting.methods.moments import zero_concentrated_sum
 

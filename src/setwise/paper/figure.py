@@ -214,7 +214,7 @@ class Table:
     def at(self, place: Mapping[str, Cell], name: str) -> float:
         """Return the number in the column `name` of the only row that has the given cells in other columns.
 
-        `place` maps these other columns to the cells that the row must have.
+        `place` maps the names of these other columns to the cells that the row must have.
         """
         rows = self
         for column, value in place.items():

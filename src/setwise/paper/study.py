@@ -58,10 +58,10 @@ class StudyPart:
 
 
 def select_figures(names: Sequence[str]) -> tuple[Figure | None, ...]:
-    """Return the figures with these names; None in the result stands for the checks of numbers in the paper's text.
+    """Return the figures with these names, in the given order; the checks of numbers in the paper's text are None.
 
-    A name is a label ("fig:gap"), a label without prefix ("gap"), a file name, or "text". Without `names`, all figures
-    and the text are returned. Raises `InvalidParameter` for an unknown name.
+    A name is a label ("fig:gap"), a label without prefix ("gap"), a file name, or "text" for the checks of the text.
+    Without `names`, all figures and the text are returned. Raises `InvalidParameter` for an unknown name.
 
     >>> [figure.label for figure in select_figures(["gap", "fig:truncGauss"]) if figure]
     ['fig:gap', 'fig:truncGauss']
@@ -98,7 +98,11 @@ def run(figures: Sequence[Figure | None], folder: Path, progress: Progress) -> I
     for done, figure in enumerate(figures):
 
         def partly(share: float, done: int = done) -> None:
-            """Report progress of the whole study: `done` figures are finished, and this `share` of the present one."""
+            """Report to the caller which share of the whole study is done.
+
+            `done` figures are finished, and the share `share` of the present figure. Each figure counts as much as any
+            other.
+            """
             progress((done + share) / len(figures))
 
         if figure is None:

@@ -119,11 +119,13 @@ that the multiple is not below the epsilon."""
 class DrawOrders:
     """Bounded-range mechanisms that an analyst may use in any order: the input of a dynamic program over these orders.
 
-    - `groups` are pairs (epsilon, count): `count` mechanisms with the same epsilon.
-    - `prices` is empty, or has one positive whole number for each group. Without prices, a state of the program says
-      how many uses of each group remain. There may be too many such states. With prices, a state is therefore only one
-      number, the sum of the prices of the remaining uses. Different sets of remaining uses with the same sum then count
-      as one state, so the result is only an upper bound on the largest delta.
+    - `groups` are pairs (epsilon, count), which stand for `count` mechanisms with the same epsilon.
+    - `prices` is empty, or has one positive whole number for each group: the price of one use.
+
+    The program goes through states, which say what remains to be used. Without prices, a state has the number of
+    remaining uses of each group. If there would be too many such states, prices make fewer: a state is then only the
+    sum of the prices of the remaining uses. Different sets of remaining uses with the same sum count as one state, so
+    the program computes only an upper bound on the largest delta.
     """
 
     # One use is called a draw. Without prices, a state is a vector with the number of remaining draws of each group,
@@ -388,10 +390,10 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return the largest relative increase of an epsilon if each is rounded up to a multiple of one step.
+            """Return the largest relative increase of an epsilon if each is rounded up to a multiple of a grid step.
 
-            The step is the smallest epsilon divided by `parts`. The epsilons are `distinct`, a variable of the function
-            around it.
+            The step is the smallest epsilon divided by `parts`. The function around it searches for the `parts` with
+            the smallest increase; the epsilons are its variable `distinct`.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
@@ -427,9 +429,9 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)` adds one bounded-range mechanism, for which `operator` stands: it returns the
-      profile of this mechanism followed by the mechanisms of `profile`, at `size` grid points. It decides whether lower
-      bounds are computed too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only upper bounds
-      are computed.
+      profile of this mechanism followed by the mechanisms of `profile`, at `size` grid points. It may compute upper
+      bounds only, or lower bounds too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only upper
+      bounds are computed.
     - `progress` is called with 1.0 once per bounded-range use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.

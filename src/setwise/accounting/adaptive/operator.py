@@ -216,7 +216,7 @@ class BoundedRangeStep:
         A privacy profile is delta as a function of epsilon. The result has `size` grid points, from the first grid
         point of `profile` on. To save time, lower bounds are not computed, and all lower bounds of the result are 0.
 
-        Requires: the profile has this operator's step.
+        Requires: the distance between grid points of `profile` is `step`, as in this object.
         """
         upper, _ = self._upper(profile.upper, size, profile.first)
         return Profile(self.step, np.zeros(size), upper, self._rounding_after(profile), profile.first)
@@ -515,7 +515,7 @@ class RandomizedResponseStep:
         A privacy profile is delta as a function of epsilon. The result has the first `size` grid points. Lower bounds
         are not computed, so all lower bounds of the result are 0.
 
-        Requires: the profile has this operator's step.
+        Requires: the distance between grid points of `profile` is `step`, as in this object.
         """
         cells, values = self.cells, profile.upper
         f = np.full(size + 2 * cells, float(values[-1]))  # f falls, so a constant beyond the last point is above it

@@ -136,10 +136,11 @@ class Optimum:
     floor: float | None = None
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages in order.
+        """Return a bracket (a certified interval) for the largest delta at `epsilon` over all analysts.
 
-        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the default width (in the
-        field `effort`) is aimed for, and a wider bracket is accepted.
+        The analysts go through `stages` (sets of mechanism uses) in order. `width` is the wanted width of the bracket,
+        relative to its upper end. If it is None, the default width (in the field `effort`) is aimed for, and a wider
+        bracket is accepted.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -163,13 +164,14 @@ class Optimum:
         return Bracket(max(bracket.lower, floor), bracket.upper)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket for the smallest epsilon at which the largest delta over all analysts is at most `delta`.
+        """Return a bracket (certified interval) for the smallest epsilon at which no analyst has a delta above `delta`.
 
-        `width` is the wanted width of the bracket, relative to its upper end. If it is None, the default width (in the
-        field `effort`) is aimed for, and a wider bracket is accepted.
+        The analysts go through `stages` (sets of mechanism uses) in order. `width` is the wanted width of the bracket,
+        relative to its upper end. If it is None, the default width (in the field `effort`) is aimed for, and a wider
+        bracket is accepted.
 
-        Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket cannot be
-        made as narrow as `width`.
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
+        revealed), or if the bracket cannot be made as narrow as `width`.
         """
         if delta <= self.failure.upper:
             raise Unattainable(delta_too_small(delta, self.failure.upper))
@@ -216,14 +218,17 @@ class Optimum:
         return solution.epsilon(target.given, CONFIG.near * self.effort.width, about).lower
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
-        """Return an upper bound on the privacy profile (delta as a function of epsilon) of the uses of all stages.
+        """Return an upper bound on the delta of the uses of all stages, as a function of epsilon.
+
+        A stage is a set of mechanism uses, and delta is the largest over all analysts who go through the stages in
+        order. The result is a privacy profile: delta on a grid of epsilons. Its lower bounds are not computed. Outright
+        failures (in which everything may be revealed) are not included.
 
         - `epsilon`: the bound is accurate for epsilons up to about this one.
         - `tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to
           keep the digits of small probabilities.
         - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
 
-        Outright failures (in which everything may be revealed) are not included. Lower bounds are not computed.
         Requires: a stage of bounded-range mechanisms comes first.
         """
         return self._solve_on_grid(epsilon, tilt, Trial(cells, upper_only=True)).rest
@@ -291,9 +296,10 @@ class Optimum:
 
     @property
     def _support(self) -> float:
-        """Largest privacy loss of all mechanisms together, rounded up.
+        """Largest privacy loss that the mechanisms of all stages can have together, rounded up.
 
-        At larger epsilons, delta is only the probability of outright failure (in which everything may be revealed).
+        At every epsilon from this loss on, delta is only the probability of outright failure (in which everything may
+        be revealed), so nothing needs to be computed.
         """
         return math.fsum(stage.support for stage in self.stages) * (1 + 1e-14)
 
@@ -447,6 +453,8 @@ class Optimum:
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
         """Return an object that gives the largest delta over all analysts, computed on one grid of epsilons.
 
+        The analysts go through `stages` (sets of mechanism uses) in order.
+
         - `about`: the result is accurate near this overall epsilon.
         - `full_tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L),
           with tilt = full_tilt * `trial.tilt_share`, to keep the digits of rare losses.
@@ -515,7 +523,9 @@ class Optimum:
 
 @lru_cache(maxsize=8)
 def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
-    """Return an object that gives the largest delta over all analysts of `optimum`, computed on one grid of epsilons.
+    """Return an object that gives the largest delta over all analysts, computed on one grid of epsilons.
+
+    The analysts go through the stages (sets of mechanism uses) of `optimum` in order.
 
     - `about`: the result is accurate near this overall epsilon.
     - `full_tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L),
@@ -577,9 +587,10 @@ class _GridSolution:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the bracket (certified interval) for the largest delta over all analysts at `epsilon`.
+        """Return the bracket (a certified interval) for the largest delta at `epsilon` over all analysts.
 
-        The probability of outright failure (in which everything may be revealed) is included.
+        The analysts go through the stages (sets of mechanism uses) for which this object was computed. The probability
+        of outright failure (in which everything may be revealed) is included.
         """
         above, below = self._above(epsilon), self._below(epsilon)
         return either_fails(self.failure, Bracket(min(above, below), above))
@@ -602,17 +613,17 @@ class _GridSolution:
         )
 
     def _above(self, epsilon: float) -> float:
-        """Return an upper bound on the largest delta over all analysts at `epsilon`, if no mechanism fails outright.
+        """Return an upper bound on the largest delta at `epsilon` over all analysts, if no mechanism fails outright.
 
-        In an outright failure, everything may be revealed. The probability of such failures is not included.
+        In an outright failure, everything may be revealed. The caller adds the probability of such failures.
         """
         average = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
         return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        """Return a lower bound on the largest delta over all analysts at `epsilon`, if no mechanism fails outright.
+        """Return a lower bound on the largest delta at `epsilon` over all analysts, if no mechanism fails outright.
 
-        In an outright failure, everything may be revealed. The probability of such failures is not included.
+        In an outright failure, everything may be revealed. The caller adds the probability of such failures.
         """
         average = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
         return min(max(average * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT), 0.0), 1.0)

@@ -143,10 +143,11 @@ def nothing_to_come(step: float) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Decides how many grid points privacy profiles need so that the final delta is accurate.
+    """Decides how many grid points a privacy profile needs so that the result is accurate.
 
-    A privacy profile is delta as a function of epsilon, on a grid of epsilons. The final profile is read at epsilons
-    from `begin` to `end`.
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons. Profiles are computed backwards, from
+    the mechanism used last to the mechanism used first. The final profile is that of all mechanisms together; it is
+    read at epsilons from `begin` to `end`.
 
     - `step` is the distance of neighbouring epsilons on the grid.
     - `end` may be infinite: profiles then extend to the largest possible loss.

@@ -295,9 +295,10 @@ def _trim(atoms: Atoms) -> Atoms:
 
 
 def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Return E[f(x - L)] at the grid points `x` = 0, h, 2h, ..., where L is a loss with the distribution `atoms`.
+    """Return the mean E[f(x - L)] at the grid points `x` = 0, h, 2h, ..., for a loss L with the distribution `atoms`.
 
-    `read` evaluates the function f, a privacy profile, at an array of epsilons; h is the grid step.
+    `read` evaluates the function f at an array of epsilons; h is the grid step. If f is the privacy profile (delta as a
+    function of epsilon) of later mechanisms, the result is the profile of the mechanisms of loss L followed by these.
     """
     # The rounding error of each difference x - L is at most 8 * 2^-53 (|x| + |L|). If the losses form a lattice whose
     # step divides h or is a multiple of h, many differences are equal, and f is read only once at each.
@@ -336,9 +337,9 @@ def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
 def left_of(x: float, loss: Floats) -> Floats:
     """Return the differences `x` - `loss`, each lowered by more than its rounding error.
 
-    The differences are epsilons at which the caller reads a privacy profile (delta as a function of epsilon): `x` is
-    the overall epsilon, and `loss` has privacy losses. A profile falls with epsilon, so reading it at a lower epsilon
-    gives a larger delta, which is safe for an upper bound.
+    `x` is the overall epsilon, and `loss` has privacy losses. The caller reads a privacy profile (delta as a function
+    of epsilon) at the differences. A profile falls with epsilon, so a lowered epsilon gives a larger delta, which is
+    safe for an upper bound.
     """
     margin = np.where(loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(loss)))
     return np.asarray(x - loss - margin, dtype=np.float64)

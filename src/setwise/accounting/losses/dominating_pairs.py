@@ -298,8 +298,8 @@ def _laplace(noise: Laplace, step: float) -> LossPair:
     def between(edges: Floats) -> tuple[Floats, Floats]:
         """Return the probabilities of Laplace losses between consecutive `edges`, as two arrays: under P and under Q.
 
-        P and Q are the output distributions on two neighbouring tables. The two losses ±epsilon have positive
-        probability; if one of them is an edge, it belongs to the interval above.
+        P and Q are the output distributions on two neighbouring tables. The two losses epsilon = 1/scale and -epsilon
+        have positive probability by themselves; if one of them is an edge, it belongs to the interval above.
         """
         inside = np.clip(edges, -epsilon, epsilon)
         # expm1 keeps the difference of the two exponentials accurate for short cells
@@ -400,7 +400,10 @@ def _discrete_laplace(noise: DiscreteLaplace) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplaceLoss:
-    """The privacy loss of one use of integer Laplace noise in closed form, for a sensitivity of any size."""
+    """The privacy loss of one use of integer Laplace noise, by a formula for delta that takes any sensitivity.
+
+    With a large sensitivity there would be too many losses to list.
+    """
 
     # Let s be the sensitivity, r = 1 / scale and x >= 0. The loss is s r with probability k = 1 / (1 + exp(-r)), and (s
     # - 2 j) r with probability k (1 - exp(-r)) exp(-j r) for 0 < j < s. Only losses above x contribute to delta(x), by

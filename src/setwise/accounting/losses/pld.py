@@ -194,10 +194,10 @@ class LatticeSum:
         return replace(self, tolerance=self.tolerance / CONFIG.finer)
 
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
-        """Return a bracket for the composition's delta at `epsilon`, outright failures included.
+        """Return a bracket (a certified interval) for the delta of all uses together at `epsilon`.
 
-        In an outright failure everything may be revealed. `upper` is a table of the total privacy loss that bounds
-        delta from above, and `lower` one that bounds delta from below.
+        Outright failures (in which everything may be revealed) are included. `upper` and `lower` are tables of the
+        total privacy loss: the first bounds delta from above, and the second from below.
         """
         x = np.array([epsilon])
         (high,), (high_error,) = upper.delta(x)
@@ -322,11 +322,12 @@ class LatticeSum:
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return the distinct units of the uses whose loss atoms should be lattice points, in ascending order.
+        """Return, for each use, a number of which all its losses of positive probability are multiples.
 
-        Losses are rounded to a lattice, a set of equally spaced losses. An atom is a loss of positive probability, and
-        the unit of a use is a number of which all its atoms are multiples. If the step of the lattice divides the unit,
-        all atoms of the use are lattice points, and need no rounding.
+        The numbers (units) are in ascending order, and equal numbers are listed once. Losses are rounded to a lattice,
+        a set of equally spaced losses. If the step of the lattice divides the unit of a use, its losses of positive
+        probability need no rounding. Uses whose losses lie too close together for that, or are continuous, are left
+        out.
         """
         largest = self._largest_step()
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})

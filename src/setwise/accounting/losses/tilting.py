@@ -179,8 +179,8 @@ class Saddle:
         """The smallest and the largest total privacy loss that the uses in `parts` can have, widened by a margin.
 
         Other code computes the same losses rounded to another step, which may move them. The margin is `CONFIG.beyond`
-        steps per loss. With it, the pair also bounds the total of losses that are rounded to a step up to
-        `CONFIG.beyond` times as large as the step used here.
+        steps per loss, so that the two numbers also bound losses rounded to a step up to `CONFIG.beyond` times as large
+        as here.
         """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)

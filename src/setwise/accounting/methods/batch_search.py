@@ -91,8 +91,8 @@ class BatchSearch:
     def start(self, x: float, tilt: float) -> Choice:
         """Return the parameters t from which a hill climb to the largest delta at the overall epsilon `x` starts.
 
-        There is one t for the randomized responses of each epsilon. `tilt` is the rate at which log delta is expected
-        to fall with the overall epsilon.
+        There is one t for the randomized responses of each epsilon, whose losses are t and t - epsilon. `tilt` is the
+        rate at which log delta is expected to fall with the overall epsilon. The best of several guesses is returned.
         """
         # The returned choice has the largest delta among an evenly spaced scan and two further candidates. The first
         # candidate has the t that are worst if delta falls with the overall epsilon y like exp(-`tilt` y). In the
@@ -128,10 +128,11 @@ class BatchSearch:
         return choice
 
     def _scan(self) -> list[Choice]:
-        """Return evenly spaced choices of the parameters t, from which the search for the worst choice starts.
+        """Return evenly spaced choices of the parameters t, among which the search for the worst choice starts.
 
-        A choice is a tuple with one t for each group of randomized responses of equal epsilon; the values of t cover
-        (0, epsilon) of their group. The list is empty if the allowed work is not enough for three values per group.
+        The worst choice has the largest delta. A choice is a tuple with one t for the randomized responses of each
+        epsilon, whose losses are t and t - epsilon. The values of t cover (0, epsilon). The list is empty if the
+        allowed work is not enough for three values per epsilon.
         """
         most = min(CONFIG.most_scanned, CONFIG.most_scanned_work / outcome_count(self.groups))
         number = int(most ** (1.0 / len(self.groups)))
@@ -179,8 +180,9 @@ class BatchSearch:
     def decay_rate(self, x: float, further: float, choice: Choice) -> float:
         """Return approximately how fast log delta of the batch falls from overall epsilon `x` to the larger `further`.
 
-        The rate is per unit of epsilon. It is at least `CONFIG.slowest`, also where delta does not fall or is 0.
-        `choice` has one parameter t for each group of randomized responses, whose losses are t and t - epsilon.
+        The rate is per unit of epsilon. The caller estimates from it at which epsilon delta has a wanted value. The
+        rate is at least `CONFIG.slowest`, also where delta does not fall or is 0. `choice` has one parameter t for the
+        randomized responses of each epsilon, whose losses are t and t - epsilon.
         """
         delta_here, delta_further = self.at(choice, x).upper, self.at(choice, further).upper
         return (

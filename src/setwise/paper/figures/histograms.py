@@ -100,9 +100,9 @@ def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> fl
 
 
 def _smallest(value: Callable[[float], float], low: float, high: float, points: int = 25) -> float:
-    """Return about the smallest value of the function `value` between `low` and `high`.
+    """Return about the smallest value of the function `value` between `low` and `high`, by search on grids.
 
-    The function is evaluated on a grid of `points` points, and twice more on finer grids around the best point.
+    The function is evaluated at `points` points, and twice more on finer grids around the best point.
     """
     best = math.inf
     for _ in range(3):

@@ -36,7 +36,7 @@ def one_left(x: float, epsilon: float = EPSILON) -> float:
 def two_left(x: float, epsilon: float = EPSILON) -> float:
     """Return the optimal delta of two epsilon-bounded-range mechanisms at overall epsilon `x`, in closed form.
 
-    For a negative `x`, delta is computed from the delta at -x, by a symmetry (docs/paper/open-questions.md).
+    For a negative `x`, delta is computed as 1 - exp(x) + exp(x) times the delta at -x (docs/paper/open-questions.md).
     """
     if x < 0.0:
         return -math.expm1(x) + math.exp(x) * two_left(-x, epsilon)
