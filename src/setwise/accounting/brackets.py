@@ -337,8 +337,7 @@ Progress = Callable[[float], None]
 
 
 def quiet(_: float) -> None:
-    """Do nothing: the progress callback (called with the share of work done) of callers who want no progress reports.
-    """
+    """Do nothing: the progress callback (called with the share of work done) for callers who want no reports."""
 
 
 class Interaction(StrEnum):
