@@ -292,7 +292,8 @@ def _partial_sums() -> tuple[Claim, ...]:
     """Return the corrections of lem:deriv_zero, about partial sums F_ell in the formula for the batch optimum.
 
     The batch optimum is the largest delta of mechanisms chosen up front. The lemma says at which t the slope of F_ell
-    is 0, where t is the parameter of the bounded-range mechanisms. It is checked for one set of parameters.
+    is 0, where t is the parameter of the bounded-range mechanisms. The lemma's formulas are checked for one set of
+    parameters.
     """
     ranges, pure, epsilon, g, t, last = 3, 2, 0.5, 0.7, 0.2, 3
 

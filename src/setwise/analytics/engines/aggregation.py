@@ -259,7 +259,8 @@ def check_measured(column: Column) -> None:
 def check_distinct(column: Column) -> None:
     """Raise `UnsuitableTable` if two engines could count different numbers of distinct values in the same `column`.
 
-    They disagree on floating-point numbers, and may disagree on a SQL type that Setwise does not know.
+    Engines disagree on which floating-point numbers are equal, and may disagree on a SQL type that Setwise does not
+    know.
     """
     if column.kind in (Kind.FLOAT, Kind.OTHER):
         values = "floating-point numbers" if column.kind is Kind.FLOAT else f"{column.native or 'unknown'} values"

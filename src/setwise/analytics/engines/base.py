@@ -77,7 +77,11 @@ class EngineQuery(Protocol):
         ...
 
     def statistics(self) -> GroupTable:
-        """Return the exact value (no noise) of every measure of this query, such as the sum of a column, per group."""
+        """Return the exact value, without noise, of every measure of this query's aggregation, for every group.
+
+        A measure is an integer that each user adds to a group, such as a sum of a column; its value is the sum over
+        users.
+        """
         ...
 
     def user_groups(self) -> "pa.Table":
@@ -189,8 +193,8 @@ class Engine(ABC):
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return the exact count, without noise, of every group whose count is positive.
 
-        `aggregation` names the user and group columns, and says to how many groups, and how much to each, one user
-        adds.
+        `aggregation` names the user and group columns. It also says to how many groups one user adds, and how much to
+        each.
         """
         self.check(aggregation)
         with self._engine_query(aggregation) as query:
@@ -198,9 +202,10 @@ class Engine(ABC):
 
     @without_driver_error
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` groups of `aggregation` with the highest exact bounded counts (no noise), highest first.
+        """Return the `most` groups of `aggregation` with the highest exact counts, without noise, highest first.
 
-        Groups with equal counts are in the order of their labels, by code point.
+        One user adds only a limited amount to the counts. Groups with equal counts are in the order of their labels, by
+        code point.
         """
         self.check(aggregation)
         with self._engine_query(aggregation) as query:
@@ -254,8 +259,8 @@ class Engine(ABC):
     def origin(self) -> tuple[str, str]:
         """Return (name, fingerprint) of the file or table that this engine reads, to be stored with a prepared dataset.
 
-        The fingerprint changes when rows change. Raises: `UnsuitableTable` for a prepared dataset, a join or a table in
-        memory.
+        A prepared dataset stores a random ranking of each user's groups. The fingerprint changes when rows change.
+        Raises: `UnsuitableTable` for a prepared dataset, a join or a table in memory.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
@@ -367,7 +372,8 @@ class Engine(ABC):
     def _fingerprint(self, origin: str) -> str:
         """Return a digest of the table or file `origin` (name or path) that changes whenever its rows change.
 
-        A prepared dataset stores the digest of its source, and is refused once the source has another digest.
+        A prepared dataset (a stored random ranking of each user's groups) keeps the digest of its source, and is
+        refused once the source has another digest.
         """
 
     @abstractmethod
@@ -606,7 +612,7 @@ class SqlEngineQuery(ABC):
         """Run the SQL `statement`; return an Arrow table of its label columns and of the columns named in `numbers`."""
 
     def _fetch_counts(self, statement: str) -> Histogram:
-        """Run the SQL `statement`, whose rows are (labels, count), and return them as a histogram."""
+        """Run the SQL `statement`, whose rows are (g0, g1, ..., count), and return the counts as a histogram."""
         fetched = self._fetch(statement, ["count"])
         return Histogram.of(arrow_labels(fetched, self._aggregation), fetched.column("count").to_numpy())
 

@@ -43,7 +43,10 @@ Bound: TypeAlias = str | int | float | bool
 
 
 class Parameters:
-    """The parameter values of a SQL statement, named p1, p2, ... as they are added; `dialect` writes placeholders."""
+    """The values of a SQL statement's parameters, named p1, p2, ... in the order in which they are added.
+
+    `dialect` writes the placeholders that stand for them in the SQL.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -301,12 +304,11 @@ class StatementBuilder:
         - A row with measure = -1 is about a whole group. users is its number of users, s<i> the sum of measure i, and
           n<i> how many users add to that sum (if `Measure.rows` is set, how many values). cell is 0.
         - A row with measure = i >= 0 is about one cell of a group. users is the number of users who add this integer by
-          measure i, or the number of votes that users give to it (if `Measure.weight` is set), or the number of
-          distinct values in the group (if `Measure.distinct` is set).
+          measure i or, if `Measure.weight` is set, the number of votes that users give to it. If `Measure.distinct` is
+          set, users is the number of distinct values in the group, and cell is 0.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the secret number for random choices,
-        or None. If `number_rows`, the SQL numbers rows by window functions instead of grouping them, as in
-        `counts_of_rows`.
+        or None. If `number_rows`, the SQL numbers rows by window functions instead of grouping them by user and group.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
@@ -350,12 +352,12 @@ class StatementBuilder:
             if not measure.in_cells:
                 number = f"COUNT(w{place})" if measure.rows is None else self._user_total(f"m{place}", measure.rows)
                 added |= {f"s{place}": self._user_total(f"w{place}", reach), f"n{place}": number}
-        celled = [f"w{place}" for place, measure in enumerate(aggregation.measures) if measure.in_cells]
-        tables, lines = self._one_number_parts(kept, labels, added, [name for name in celled if name in values])
+        cell_names = [f"w{place}" for place, measure in enumerate(aggregation.measures) if measure.in_cells]
+        tables, lines = self._one_number_parts(kept, labels, added, [name for name in cell_names if name in values])
         if spread:  # materialise the rows, because some relations can be read only once
             tables["counted_rows"] = held_rows
             lines += [self._spread_measure(aggregation, place, salt, list(added)) for place in spread]
-        materialized = "MATERIALIZED " if self.dialect.materializes and (celled or spread) else ""
+        materialized = "MATERIALIZED " if self.dialect.materializes and (cell_names or spread) else ""
         parts = [f"{name} AS {materialized}({tables[name]})" for name in ("counted_rows", "kept") if name in tables]
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
@@ -456,19 +458,24 @@ class StatementBuilder:
         return f"SELECT {labels}, cell, {units} AS users FROM ({divided}) AS divided GROUP BY {labels}, cell"
 
     def _one_number_parts(
-        self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
+        self, kept: str, labels: str, sums: Mapping[str, str], cell_names: Sequence[str]
     ) -> tuple[dict[str, str], list[str]]:
-        """Return (common tables, selects): SQL for the measures by which a user adds one number to a group.
+        """Return (common tables, selects): SQL for the measures by which a user adds one integer to a group.
 
-        The first is a dict of common table expressions by name, which the SELECTs in the second read; the caller joins
-        these by UNION ALL. The columns are those of `statistics`. `kept` is the SQL statement with one row per user and
-        group, and `labels` names its label columns. `sums` maps result columns to SQL sums over users. `celled` names
-        columns of `kept` that are not summed: for each integer in such a column, the users who have it are counted.
+        The first is a dict of common table expressions by name, which the SELECTs in the second read. The caller joins
+        the SELECTs by UNION ALL. Their columns are g0, g1, ... (the labels), cell, measure and users, as in
+        `statistics`, and then those of `sums`.
+
+        - `kept` is the SQL statement with one row per user and group.
+        - `labels` names its label columns.
+        - `sums` maps result columns to SQL sums over users.
+        - `cell_names` names columns of `kept` that are not summed: for each integer in such a column, the users who
+          have it are counted.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
         # Reading the materialised rows several times is faster than one SELECT with GROUPING SETS.
-        if not celled or self.dialect.materializes:
+        if not cell_names or self.dialect.materializes:
             whole = self.dialect.int64("0")
             lines = [
                 f"SELECT {labels}, {whole} AS cell, -1 AS measure, {users} AS users{added} FROM kept GROUP BY {labels}"
@@ -477,11 +484,11 @@ class StatementBuilder:
             lines += [
                 f"SELECT {labels}, {name} AS cell, {name[1:]} AS measure, {users} AS users{none} FROM kept "
                 f"WHERE {name} IS NOT NULL GROUP BY {labels}, {name}"
-                for name in celled
+                for name in cell_names
             ]
             return {"kept": kept}, lines
-        sets = ", ".join(f"({each})" for each in (labels, *(f"{labels}, {name}" for name in celled)))
-        chosen = f"SELECT {labels}, {_cell_columns(celled)}, {users} AS users{added} FROM ({kept}) AS kept"
+        sets = ", ".join(f"({each})" for each in (labels, *(f"{labels}, {name}" for name in cell_names)))
+        chosen = f"SELECT {labels}, {_cell_columns(cell_names)}, {users} AS users{added} FROM ({kept}) AS kept"
         return {}, [f"{chosen} GROUP BY GROUPING SETS ({sets})"]
 
     def _user_total(self, name: str, largest: int) -> str:
@@ -500,8 +507,9 @@ class StatementBuilder:
         """Return the text of a SELECT of (g0, g1, ..., count), computed without grouping rows by user.
 
         There is one row for each group of `aggregation`: its labels and its count. Where users rarely have several rows
-        of one group, this is faster than grouping. It cannot sum a value column. `rows` is the SQL statement of the
-        rows, and `salt` the SQL expression of the secret number that makes the order of a user's groups random.
+        of one group, this statement is faster than one that groups rows by user. It cannot sum a value column. `rows`
+        is the SQL statement of the rows, and `salt` the SQL expression of the secret number that makes the order of a
+        user's groups random.
         """
         labels = label_columns(aggregation)
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
@@ -599,15 +607,15 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
     return [f"{spanning[name]} AS {name}" if name in spanning else name for name in columns]
 
 
-def _cell_columns(celled: Sequence[str]) -> str:
+def _cell_columns(cell_names: Sequence[str]) -> str:
     """Return SQL text for the columns cell and measure of a SELECT with GROUPING SETS; both say what a row counts.
 
-    `celled` names columns w<i>: the integer that a user adds to a group by measure i. A row about a whole group has
+    `cell_names` names columns w<i>: the integer that a user adds to a group by measure i. A row about a whole group has
     measure -1 and cell 0. A row about the users who add one integer has measure i, and that integer as cell. A row
     about the users who add nothing by measure i has measure -2, and is ignored.
     """
-    cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
-    places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
+    cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in cell_names)
+    places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in cell_names]
     measure = " ".join(f"WHEN GROUPING({name}) = 0 THEN {place}" for name, place in places)
     return f"CASE {cell} ELSE 0 END AS cell, CASE {measure} ELSE -1 END AS measure"
 
@@ -640,10 +648,13 @@ def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str)
     return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, sample_rows)}) AS pairs"
 
 
-def rows_rarely_repeat(row_count: int | None, pairs: int, added: bool = False) -> bool:
+def rows_rarely_repeat(row_count: int | None, pairs: int, sums_values: bool = False) -> bool:
     """Return whether numbering rows is faster than grouping them, because few rows repeat a (user, group) pair.
 
     `row_count` is the number of rows of a sample, or None for an empty sample, and `pairs` the number of distinct pairs
-    in it. `added` says that the query also sums values of the rows. The answer changes only the speed of the query.
+    in it. `sums_values` says that the query also sums values of the rows. The answer changes only the speed of the
+    query.
     """
-    return row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs
+    return (
+        row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if sums_values else MOST_ROWS_PER_PAIR) * pairs
+    )

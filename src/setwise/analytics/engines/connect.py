@@ -236,7 +236,7 @@ class Location:
         return any(_is_same_file(path, file) for file in self.files)
 
     def with_files(self, others: Iterable["Location"]) -> "Location":
-        """Return this location with the files of the locations `others` added."""
+        """Return a copy of this location that also has the files of the locations `others`."""
         return replace(self, files=(*self.files, *(file for each in others for file in each.files)))
 
 

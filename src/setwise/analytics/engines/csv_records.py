@@ -176,24 +176,24 @@ class Records:
         around[CR] = True  # a line feed follows it
         return bool(around[data[quotes[1::2] + 1]].all())
 
-    def _end(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> int | None:
-        """Return the length in bytes of the record that begins with the bytes `begun`; None if it is malformed.
+    def _end(self, beginning: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> int | None:
+        """Return the length in bytes of the record that begins with the bytes `beginning`; None if it is malformed.
 
-        `begun` are the last bytes that were read from `file`, and the record may go on after them. Further bytes are
-        read through `ahead`, a second reader of the same file, so that the position of `file` does not move.
+        `beginning` are the last bytes that were read from `file`, and the record may go on after them. Further bytes
+        are read through `ahead`, a second reader of the same file, so that the position of `file` does not move.
         """
-        return record_length(chain([begun], ahead.pieces(file.place, self._layout)), self._layout)
+        return record_length(chain([beginning], ahead.pieces(file.place, self._layout)), self._layout)
 
-    def _after_long_line(self, begun: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> bytes:
+    def _after_long_line(self, beginning: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> bytes:
         """Skip a line that is too long to be held in memory; return the bytes that were read after its end.
 
-        `begun` are the bytes of the line that were read so far from `file`, and `ahead` is a second reader of the same
-        file. If a well-formed record begins with the line, the whole record is skipped instead, and the result is b"".
-        The next read from `file` continues after the returned bytes.
+        `beginning` are the bytes of the line that were read so far from `file`, and `ahead` is a second reader of the
+        same file. If a well-formed record begins with the line, the whole record is skipped instead, and the result is
+        b"". The next read from `file` continues after the returned bytes.
         """
-        end = self._end(begun, file, ahead)
+        end = self._end(beginning, file, ahead)
         if end is not None:
-            file.skip_to(file.place + end - len(begun))
+            file.skip_to(file.place + end - len(beginning))
             # `file` is now at the record's end
             return b""
         while read := file.read(self._layout.block):
@@ -260,10 +260,10 @@ class _ForwardReader:
             pass
 
     def pieces(self, place: int, layout: Layout) -> Iterator[bytes]:
-        """Yield the bytes of the file from offset `place` on, in pieces of `layout.step` bytes, then twice as many, ..
+        """Yield the bytes of the file from offset `place` on, in pieces, each twice as long as the one before.
 
-        A piece has at most `layout.block` bytes. A later call may begin anywhere in the last piece that was yielded,
-        without reading the file again from its start.
+        The first piece has `layout.step` bytes, and no piece has more than `layout.block`. A later call may begin
+        anywhere in the last piece that was yielded, without reading the file again from its start.
         """
         self.skip_to(place)
         size = layout.step

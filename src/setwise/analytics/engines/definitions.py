@@ -186,10 +186,10 @@ def _comparable(column: exp.Expression, constant: exp.Expression, kinds: ColumnK
 
 
 def _column_name(expression: exp.Expression, kinds: ColumnKinds) -> str | None:
-    """Return the name, as the table spells it, of the column that `expression` names.
+    """Return the name, as the table spells it, of the column that `expression` names; None if it names none.
 
-    None if no column matches, if several match, or if `expression` is not a column. `kinds` maps the table's columns to
-    their types. Case is ignored, unless a column has exactly this spelling.
+    `kinds` maps the table's columns to their types. Case is ignored, unless a column has exactly the spelling in
+    `expression`. If several columns match, the result is None, too.
     """
     while isinstance(expression, exp.Paren):
         expression = expression.this

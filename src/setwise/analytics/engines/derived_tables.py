@@ -115,8 +115,9 @@ class DerivedTable:
     def _named_columns(self) -> set[str]:
         """Return the names of all columns, of the source table or computed, that the analyst's SQL statement mentions.
 
-        Only steps that add window functions record these names (`AddWindows.ties`, in lower case); without such a step
-        the result is empty. The column "t.c" of a joined table t is included if the statement mentions c.
+        Window functions sort ties by these columns if it is not known which columns the query reads. Only steps that
+        add window functions record the names (`AddWindows.ties`, in lower case); without such a step the result is
+        empty. The column "t.c" of a joined table t is included if the statement mentions c.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -202,7 +203,7 @@ def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, diale
     """
 
     def length(expression: RowExpression) -> int:
-        """Return how many characters the SQL of `expression` has once its computed columns are replaced by SQL."""
+        """Return how many characters the SQL of `expression` has once SQL replaces the computed columns in it."""
         return expanded_length(_column_sql(expression, schema, dialect), lengths, dialect)
 
     match step:
@@ -576,9 +577,10 @@ def _value_column(name: str, argument: RowExpression | None, value: Value, schem
 
 
 def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over: str = "") -> Value:
-    """Return the SQL, in `dialect`, of `aggregate` over one user's rows of `schema`, and the type of its result.
+    """Return the SQL, in `dialect`, of `aggregate`, such as a COUNT, over one user's rows, and the type of its result.
 
-    `over` is the SQL text of an OVER clause, which makes the aggregate a window function, or "" for a plain aggregate.
+    `schema` has the columns of the rows. `over` is the SQL text of an OVER clause, which makes the aggregate a window
+    function, or "" for a plain aggregate.
     Raises: `InvalidParameter` if the type of the argument does not fit the function.
     """
     if aggregate.argument is None:

@@ -292,9 +292,8 @@ FilesVersion: TypeAlias = tuple[tuple[int, int, int], ...]
 def files_version(files: Sequence[TableFile]) -> FilesVersion:
     """Return (inode, size, modification time) of each of `files`; the result changes when a file is written again.
 
-    Facts about files that are kept in memory are looked up by it, and its sizes are summed to estimate the number of
-    rows. The size is in bytes and the time in nanoseconds. For an object of a store, a number made of its ETag replaces
-    the inode.
+    The result is the key of a cache of facts about the files. The sizes also serve to estimate the number of rows. A
+    size is in bytes and a time in nanoseconds. For an object of a store, a number made of its ETag replaces the inode.
 
     Raises: `UnsuitableTable` if a file is gone or cannot be read.
     """
@@ -342,7 +341,9 @@ class CsvOptions:
     - `header` is True if the first line is a header even if it looks like a row, and False if there is none, so that
       `columns` must be given. With None, a header that looks like a row is refused.
     - `format` is the format of the files, such as csv.gz. None means that the endings of their names show it.
-    - `decimal`, `thousands`, `date_format` and `null` say how cells are written (see `CellGrammar`).
+    - `decimal` is the decimal point, and `thousands` the character between groups of three digits ("" for none).
+    - `date_format` is the format of dates, such as %d.%m.%Y. None means that dates begin with the year.
+    - `null` are words that stand for an empty cell, such as NA.
 
     Raises: `InvalidParameter` for bad values.
     """

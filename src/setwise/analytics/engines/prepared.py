@@ -64,7 +64,8 @@ class Manifest:
     def schema(self) -> Schema:
         """Return the columns that queries of the prepared dataset may name: user, item and, if it stores sums, value.
 
-        The schema's `version` is the version of the source table.
+        A prepared dataset stores a random ranking of each user's items (groups). The schema's `version` is the version
+        of the table from which the dataset was made.
         """
         columns = (self.user, self.item) if self.value is None else (self.user, self.item, self.value)
         return Schema(columns, version=self.source_version, prepared=True)
@@ -72,8 +73,10 @@ class Manifest:
     def check(self, aggregation: Aggregation) -> None:
         """Raise unless the prepared dataset that this manifest describes can answer `aggregation`.
 
-        Raises: `InvalidFilter` if `aggregation` has a filter. `UnsuitableTable` if it reads other columns, has another
-        label for missing items, or has measures (numbers other than the counts or sums that the dataset stores).
+        A prepared dataset stores a random ranking of each user's groups, for counts or for sums of one column.
+        Raises: `InvalidFilter` if `aggregation` has a filter. `UnsuitableTable` if it reads other columns than the
+        dataset was made for, has another label for missing items, or has measures (other numbers that users add to
+        groups).
         """
         if aggregation.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
@@ -94,9 +97,10 @@ class Manifest:
             )
 
     def check_fresh(self, fingerprint: str) -> None:
-        """Raise `UnsuitableTable` if the source has changed since the dataset was prepared from it.
+        """Raise `UnsuitableTable` if the table from which the prepared dataset was made has changed since.
 
-        `fingerprint` is the current digest of the source, which is compared with the digest in the manifest.
+        A prepared dataset stores a random ranking of each user's groups. `fingerprint` is the current digest of the
+        table, and is compared with the digest in this manifest.
         """
         if fingerprint != self.fingerprint:
             raise UnsuitableTable(f"{self.origin} has changed since the dataset was prepared: prepare it again")

@@ -282,7 +282,8 @@ class _Compiler:
     def _real_number(self, value: Value) -> Value:
         """Return the SQL of the number `value` as a float; an integer of absolute value 2^53 or more becomes null.
 
-        The floats do not represent all integers from 2^53 on. A `value` that is a float already is returned unchanged.
+        A 64-bit float does not represent every integer from 2^53 on. A `value` that is a float already is returned
+        unchanged.
         """
         if value.kind is not Kind.INTEGER:
             return value

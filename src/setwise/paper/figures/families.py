@@ -27,9 +27,9 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
     There is one row for each epsilon of a single mechanism and each number of mechanisms: 4, 8, 12 and so on up to
     `most`. The mechanisms are set-wise: the analyst may run them in any order. The columns are:
 
-    - the paper's set-wise bound, for each share of pure-DP mechanisms in `SHARES`; the others have bounded range
+    - the paper's set-wise bound if 0, 25, 50, 75 or 100% of the mechanisms are pure DP; the others have bounded range
     - the smallest overall epsilon if all mechanisms are pure DP
-    - certified lower and upper bounds on the smallest overall epsilon, for the two shares in `OURS`
+    - certified lower and upper bounds on the smallest overall epsilon, if 0 or 50% are pure DP
 
     `progress` is called with the share of rows done.
     """
@@ -134,10 +134,11 @@ _SMALLEST = 1e-12
 def compute_batch(progress: Progress, points: int = 27) -> Table:
     """Return the table of optimal deltas of pure-DP and bounded-range mechanisms.
 
-    - There is one row for each number of mechanisms at each of `points` overall epsilons.
-    - For each share of pure-DP mechanisms, one column has the optimum of a batch (mechanisms chosen up front).
-    - For two of these shares, further columns have our certified lower and upper bounds on the optimum if the analyst
-      chooses the order of the mechanisms on the fly.
+    There is one row for each number of mechanisms at each of `points` overall epsilons. The columns are:
+
+    - the optimum of a batch (mechanisms chosen up front), for each of several shares of pure-DP mechanisms
+    - our certified lower and upper bounds on the optimum if the analyst chooses the order of the mechanisms on the fly,
+      if 0 or 50% are pure DP
 
     `progress` is called with the share of rows done.
     """

@@ -58,10 +58,11 @@ def claims(table: Table) -> tuple[Claim, ...]:
     """
 
     def largest_ratio(kind: str) -> float:
-        """Return the largest ratio of two epsilons: parameters fixed in advance, to parameters chosen on the fly.
+        """Return the largest ratio of epsilon with fixed parameters to epsilon with parameters chosen on the fly.
 
-        The ratio is taken over the table's rows for one `kind` of mechanism, such as "pure" for pure DP. If it is below
-        1, fixing the parameters in advance always costs less.
+        The parameters of the first are fixed in advance. Each ratio compares equally many mechanisms. The largest is
+        taken over the table's rows for one `kind` of mechanism, such as "pure" for pure DP. If it is below 1, fixing
+        the parameters in advance always costs less.
         """
         part = table.where("kind", kind)
         return max(s / f for s, f in zip(part.numbers("setwise"), part.numbers("filter"), strict=True))

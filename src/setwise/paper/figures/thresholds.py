@@ -196,7 +196,7 @@ def _overlap(level: float, tau: float, sigma: float) -> float:
 def _two_laplace(t: float) -> float:
     """Return P[Z1 - Z2 > t] for two independent Laplace variables of scale 1, by integrating over Z2.
 
-    It checks the closed form exp(-t)(2 + t)/4 in another way.
+    It checks in another way that this probability is exp(-t)(2 + t)/4.
     """
     from scipy.integrate import quad
 

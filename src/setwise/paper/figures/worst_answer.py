@@ -136,10 +136,11 @@ def bend(low: float, middle: float, high: float) -> float:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks of the paper's observation about the worst parameter t, and of the answer to its open question.
+    """Return checks of the paper's observation about the worst parameter t, and of our answer to its open question.
 
-    `table` is a result of `compute`. t is the parameter of the first bounded-range mechanism; the worst t has the
-    largest delta. With two mechanisms it is a weighted sum of epsilon and the overall epsilon, but not with three.
+    t is the parameter of the first of several bounded-range mechanisms, and the worst t gives the largest delta. The
+    paper asks about more than two mechanisms. With two mechanisms the worst t is a weighted sum of epsilon and the
+    overall epsilon; the checks show that with three it is not. `table` is a result of `compute`.
     """
     g, two = table.numbers("overall_epsilon"), table.numbers("two_left")
     sums = [max(EPSILON / 2, (x + EPSILON) / 3) for x in g]
@@ -213,8 +214,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
 def draw(table: Table) -> "chart.Picture":
     """Return a picture of the worst t of the first of two and of three mechanisms, against the overall epsilon g.
 
-    The worst t is the parameter with the largest delta. `table` is a result of `compute`. The roots of `quartic` and,
-    for three mechanisms chosen up front, (epsilon + g)/4 are drawn, too.
+    The worst t is the parameter with the largest delta. The picture also has the t that follows from the root of
+    `quartic`, and (epsilon + g)/4, the answer for three mechanisms chosen up front. `table` is a result of `compute`.
     """
     picture, (panel,) = chart.panels(1, (7.8, 4.8))
     g = table.numbers("overall_epsilon")

@@ -21,9 +21,10 @@ class DayRange:
     end: date
 
     def excludes(self, least: object, greatest: object) -> bool:
-        """Return whether no time between `least` and `greatest` is in the range; both ends are included.
+        """Return whether no time from `least` to `greatest`, both included, is in this range of days.
 
-        A time without a zone is in UTC. False if `least` or `greatest` is neither a date nor a time.
+        A part of a file with these least and greatest times can then be skipped. A time without a zone is in UTC. False
+        if `least` or `greatest` is neither a date nor a time.
         """
         low, high = _in_utc(least), _in_utc(greatest)
         if low is None or high is None:
@@ -31,7 +32,7 @@ class DayRange:
         return high < datetime.combine(self.first, time()) or low >= datetime.combine(self.end, time())
 
     def excludes_constant(self, constant: pa.Scalar | None) -> bool:
-        """Return whether a file whose rows all have the same time, `constant`, has no row in the range.
+        """Return whether a file whose rows all have the same time, `constant`, has no row in this range of days.
 
         If `constant` is None or null, no row has a time, so the result is True.
         """
@@ -39,7 +40,7 @@ class DayRange:
         return value is None or self.excludes(value, value)
 
     def rows_of(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of the table `rows` whose time is in the range; rows without a time are left out."""
+        """Return the rows of the table `rows` whose time is in this range of days; rows without a time are left out."""
         column = rows.column(self.at)
         zone = UTC if pa.types.is_timestamp(column.type) and column.type.tz else None
         is_date = pa.types.is_date(column.type)

@@ -50,7 +50,7 @@ class SpillDirectory:
         self.remove = finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def overflows(self) -> bool:
-        """Measure the size of the directory's files; return whether it is above the limit, now or at an earlier call.
+        """Measure the size of the files in the directory; return whether it exceeds `limit`, now or at an earlier call.
 
         If so, the caller stops the query, which would fill the disk.
         """

@@ -58,7 +58,7 @@ _SCANNING = KeptInstances(lambda: duckdb.connect(":memory:"))
 def scanning(table: DuckDBTable) -> Iterator[duckdb.DuckDBPyConnection]:
     """Context manager that yields a connection that can read `table`, for exact counts that only the data holder sees.
 
-    Raises the errors of `DuckDBTable.attach`.
+    Raises: `UnsuitableTable` or another `SetwiseError` if the table cannot be read.
     """
     # A kept instance would go on holding an attached database file, which no other process could then write.
     with _SCANNING.borrow(keep=not table.attaches_file) as connection:

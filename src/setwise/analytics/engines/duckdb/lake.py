@@ -100,7 +100,10 @@ def current_version(folder: LakeFolder) -> int:
 
 
 def lake_fingerprint(folder: LakeFolder) -> str:
-    """Return a digest of the lake table `folder`: its identifier, version, files, and how many rows are deleted."""
+    """Return a digest of the lake table `folder` that changes when its rows change.
+
+    It covers the table's identifier, version and files, and how many rows of each are deleted.
+    """
     snapshot = _read_version(folder)
     deleted = [None if file.deleted is None else len(file.deleted) for file in snapshot.files]
     files = sorted((file.path, file.rows, count) for file, count in zip(snapshot.files, deleted, strict=True))
@@ -108,7 +111,10 @@ def lake_fingerprint(folder: LakeFolder) -> str:
 
 
 class LakeTable(DuckDBTable):
-    """A Delta or Iceberg table at version `folder.version`; None means the version that is current on opening."""
+    """A Delta or Iceberg table in `folder`, read at one version.
+
+    The version is `folder.version` or, if that is None, the version that is current when the object is made.
+    """
 
     def __init__(self, folder: LakeFolder) -> None:
         self._version = _read_version(folder)
@@ -132,7 +138,7 @@ class LakeTable(DuckDBTable):
         self.read_footers()
 
     def read_footers(self) -> None:
-        """Read the footers of all data files of this version, and store which columns each file has.
+        """Read the footers of all data files of the lake table, and store which columns each file has.
 
         Raises: `UnsuitableTable` if a file cannot be read, if its stored type of a column cannot become the table's
         type, if DuckDB cannot hold a type, or if two column names are equal up to case.
@@ -145,7 +151,7 @@ class LakeTable(DuckDBTable):
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Register an Arrow reader of this version's rows with `cursor`, as `name`, and return `name`.
+        """Register an Arrow reader of the lake table's rows with `cursor`, as `name`, and return `name`.
 
         The reader can be read only once. `columns` are the columns to read, or None for all.
         """
@@ -159,7 +165,7 @@ class LakeTable(DuckDBTable):
         return replace(super().describe(cursor), version=str(self.version))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the number of rows of the version's files, including deleted rows.
+        """Return the number of rows in the files of the lake table's version, including deleted rows.
 
         None if the metadata does not state it for every file. `cursor` is not used.
         """
@@ -168,10 +174,10 @@ class LakeTable(DuckDBTable):
         return None if None in counts else sum(count for count in counts if count is not None)
 
     def rows_in(self, days: DayRange, columns: Sequence[str]) -> pa.Table:
-        """Return the rows of this version in the range `days`, as a table in memory with the columns `columns`.
+        """Return the lake table's rows in the range `days`, as a table in memory with the columns `columns`.
 
-        Files whose partition value is outside the range are not read, nor are row groups whose statistics show that all
-        their times are outside.
+        Files whose partition value is outside the range are not read, nor are row groups (parts of a file) whose
+        statistics show that all their times are outside.
         Requires: `read_footers` was called, and the column of times (`days.at`) is among `columns`.
         """
         chosen = pa.schema([cell for cell in self._version.schema if cell.name in columns])
@@ -201,10 +207,11 @@ class LakeTable(DuckDBTable):
         return columns
 
     def _batches(self, chosen: pa.Schema, days: DayRange | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of this version of the lake table as Arrow batches of the columns `chosen`.
+        """Yield the rows of the lake table as Arrow batches of the columns `chosen`.
 
-        Deleted rows are left out, and cells that DuckDB cannot hold are null. Files and row groups whose metadata shows
-        that they have no row in the range `days` are skipped; other rows outside the range remain. None reads all rows.
+        Deleted rows are left out, and cells that DuckDB cannot hold are null. Files and row groups (parts of a file)
+        whose metadata shows that they have no row in the range `days` are skipped; other rows outside the range remain.
+        None reads all rows.
         """
         schema = sound_schema(chosen)
         for file, place, stored in zip(self._version.files, self.files, self._stored, strict=True):
@@ -250,16 +257,16 @@ def _with_positions(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa
 
 
 def _column(
-    cell: pa.Field, batch: pa.RecordBatch, held: Mapping[str, tuple[str, pa.DataType]], constants: Mapping[str, Any]
+    cell: pa.Field, batch: pa.RecordBatch, stored: Mapping[str, tuple[str, pa.DataType]], constants: Mapping[str, Any]
 ) -> pa.Array:
     """Return the values of one column of the lake table for the rows of `batch`, as an Arrow array.
 
-    `batch` comes from one data file, and `cell` is the column's Arrow field. `held` maps each column that the file
+    `batch` comes from one data file, and `cell` is the column's Arrow field. `stored` maps each column that the file
     stores to its name and type in the file. `constants` maps columns to the one value that they have in the whole file.
     The values of a column in neither are null.
     """
-    if cell.name in held:
-        return stored_column(batch, *held[cell.name])
+    if cell.name in stored:
+        return stored_column(batch, *stored[cell.name])
     if cell.name in constants:
         return pa.repeat(constants[cell.name], batch.num_rows)
     return pa.nulls(batch.num_rows, cell.type)  # the file is older than the column
@@ -315,7 +322,10 @@ _EXACT_IN_DOUBLE = 2**53
 
 
 def _converts(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether every cell of Arrow type `stored` converts to type `wanted`, or to null, without an error."""
+    """Return whether every cell of Arrow type `stored` converts to type `wanted`, or to null, without an error.
+
+    A lake table is refused if a file stores a column in a type that does not convert to the type of the table.
+    """
     if stored == wanted or pa.types.is_null(stored):
         return True
     if is_only_looked_at_for_null(wanted):

@@ -45,10 +45,11 @@ _KEPT_PAIRS = "kept_pairs"
 
 
 class OneSortBuilder(StatementBuilder):
-    """A `StatementBuilder` for small tables: one sort of all rows chooses the groups in which each user is counted.
+    """Builder of SQL statements for small tables: one sort of all rows chooses the groups in which each user counts.
 
-    A window function with PARTITION BY would first divide the rows by a hash of the user. On a table of 20,000 rows
-    this takes DuckDB more time than the other parts of the statement.
+    The general `StatementBuilder` uses a window function with PARTITION BY instead, which first divides the rows by a
+    hash of the user. On a table of 20,000 rows, this division takes DuckDB more time than all other parts of the
+    statement.
     """
 
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
@@ -160,7 +161,10 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return merged
 
     def _store_parts(self, name: str, build: Callable[[], str]) -> None:
-        """Run the SQL that `build` returns for each part of the users; store the rows in the temporary table `name`."""
+        """Run the SQL that `build` returns for each part of the users; store all rows in the temporary table `name`.
+
+        Users may be split into parts, which are counted one after the other to save memory.
+        """
         for part in range(self._parts):
             self._begin_statement(part)
             opening = f"CREATE TEMP TABLE {name} AS" if part == 0 else f"INSERT INTO {name}"
@@ -178,10 +182,11 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return self._errors()
 
     def _begin_statement(self, part: int | None = None) -> None:
-        """Start a new SQL statement about part number `part` of the users, or about all users if `part` is None.
+        """Start a new SQL statement, about part number `part` of the users or, if `part` is None, about all users.
 
-        The table is registered again with DuckDB, because a streamed table can be read only once. The statement begins
-        without parameters, because DuckDB refuses parameters that a statement does not use.
+        Users may be split into parts, which are counted one after the other to save memory. The table is registered
+        again with DuckDB, because a streamed table can be read only once. The statement begins without parameters,
+        because DuckDB refuses parameters that a statement does not use.
         """
         self._part = part
         relation = self._table.relation(self._cursor, self._columns) if self._unread is None else self._unread
@@ -241,9 +246,13 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _text_codes(self) -> TextCodes | None:
         """Return the `TextCodes` that replaces texts by hashes while a window function sorts rows, or None.
 
-        None means that no text is replaced by a hash. There are four reasons: users count in all their groups, so that
-        nothing is sorted; no column is text; two distinct texts have the same hash; the table is small, or is one of
-        files such as CSV, of which single columns cannot be read cheaply to check the hashes.
+        None means that no text is replaced by a hash, for one of four reasons:
+
+        - Users count in all their groups, so that nothing is sorted.
+        - No column is text.
+        - Two distinct texts have the same hash.
+        - The table is small, or is read from files such as CSV. Checking the hashes of one column of such files would
+          not be cheap, because all columns would be read.
         """
         ranks = self._aggregation.items_kept_per_user is not None
         if not ranks or not self._table.columnar or self._table_rows <= UNPROBED_ROWS:

@@ -240,7 +240,7 @@ class TypedTable(DuckDBTable):
         self._texts: tuple[str, ...] = ()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Attach the underlying table to `connection`, and find the text columns that are converted to other types.
+        """Attach the table that is to be converted to `connection`, and find its text columns that become other types.
 
         Raises: `UnknownColumn` if `types` names a column that the table lacks, `UnsuitableTable` if it names a column
         that is neither text nor of the declared type.
@@ -255,7 +255,7 @@ class TypedTable(DuckDBTable):
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns of the table, each with the type as which it is read; `cursor` reads metadata alone.
 
-        `from_text` marks the columns that are converted from text.
+        A column that is converted from text has its field `from_text` set.
         """
         names = {column.name for column in self._converted}
         columns = tuple(replace(column, from_text=column.name in names) for column in super().describe(cursor))
@@ -349,7 +349,7 @@ class JoinedTable(DuckDBTable):
         self._joined.check_conditions(DuckDBDialect())
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the columns of the join's result, with `from_text` set for the columns that are converted from text.
+        """Return the columns of the join's result, with their field `from_text` set if they are converted from text.
 
         The schema's `version` is the version of the private table. `cursor` is not used.
         """
@@ -390,7 +390,7 @@ class DuckDBDerivedTable(DuckDBTable):
         self._derived: DerivedTable | None = None
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Attach the underlying table to `connection`, and find the columns of the derived table.
+        """Attach the table that this one is derived from to `connection`, and find the columns of this derived table.
 
         Raises: `InvalidParameter` or `UnknownColumn` if a computed column or filter reads columns of an unsuitable
         type.
@@ -467,7 +467,9 @@ class SqliteTable(DuckDBTable):
     ) -> dict[str, Kind] | None:
         """Return {column name: type} of the table or view `name`; None if there is no such table or view.
 
-        - `source` is the connection to the file.
+        A view is followed down to the table that it reads, to check that it computes nothing.
+
+        - `source` is the connection to the SQLite file.
         - `views` maps the name of each table to None, and the name of each view to its SQL.
         - `schema` is what stands before `name` in a view's SQL, "" or "main". Any other schema is not in this file, and
           gives None.

@@ -29,15 +29,15 @@ class DistinctHashes:
         self._files = files
         self._seen: dict[tuple[FilesVersion, str], bool] = {}
 
-    def of(self, column: str, look: Callable[[], bool]) -> bool:
+    def of(self, column: str, compare_hashes: Callable[[], bool]) -> bool:
         """Return whether all distinct texts of the column named `column` have distinct hashes.
 
-        The answer is taken from the cache if it is there for this version of the table's files. Otherwise `look`
-        computes it.
+        The answer comes from the cache if it is there for the present version of the table's files. Otherwise the
+        function `compare_hashes` finds the answer, which is then kept.
         """
         key = files_version(self._files), column
         if key not in self._seen:
-            self._seen[key] = look()
+            self._seen[key] = compare_hashes()
         return self._seen[key]
 
 

@@ -83,10 +83,10 @@ def _check_relation(
 
     - `connection` reads the catalogue.
     - `table` is the name that the caller gave, for messages.
-    - `below_view` says that a view reads this table. Then virtual columns are refused too, because the caller can leave
-      out only columns of the table that it names.
-    - `seen` has the numbers of the views through which `oid` was reached. They are not checked again, because views
-      that read each other would never end.
+    - `below_view` says that a view reads this table. Then virtual columns (computed while they are read) are refused
+      too, because the caller can leave out columns only of the table that it names.
+    - `seen` has the numbers of the views through which `oid` was reached. They are not checked again; otherwise the
+      check of two views that read each other would never end.
     """
     kind, name, secured = _catalogue_row(connection, _RELATION, oid)
     if kind == "v":

@@ -50,8 +50,8 @@ _REMEDY = "write it to Parquet, and give the path"
 def check_frame(frame: DataFrame, source: str) -> None:
     """Raise `UnsuitableTable` if the data frame `frame` computes or converts values.
 
-    That could fail on a row, and the failure would reveal values of the row. A frame over stored tables is also refused
-    if Spark would convert values of their files (see `_check_storage`). `source` names the frame in the message.
+    A computation or conversion could fail on a row, and the failure would reveal values of the row. A frame over stored
+    tables is also refused if Spark would convert values of their files. `source` names the frame in the message.
     """
     for node in _tree(frame._jdf.queryExecution().analyzed()):
         name = _class_name(node)

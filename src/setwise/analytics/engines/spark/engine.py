@@ -200,8 +200,9 @@ class SparkEngineQuery(SqlEngineQuery):
     def _salt(self) -> str:
         """Return a SQL expression that reads a new secret salt from a temporary view.
 
-        Spark displays and logs query plans with their constants, so the salt must not be a constant. For a view the
-        plan shows only the column names.
+        The salt is the random number by which the groups in which a user counts are chosen. Spark displays and logs
+        query plans with their constants, so the salt must not be a constant. For a view the plan shows only the column
+        names.
         """
         salt = self._session.createDataFrame([(self._salts(),)], "salt BIGINT")
         return f"(SELECT salt FROM {self._views.add('secret', salt)})"

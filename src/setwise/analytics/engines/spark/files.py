@@ -91,7 +91,8 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
     def parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the CSV records of whole files as Arrow batches; `batches` gives the files as rows (path, content).
 
-        Spark runs it on its executors. The CSV format and the columns to read are those given to `csv_frame`.
+        Spark runs this function on its executors. The CSV format and the columns to read are those given to
+        `csv_frame`.
         """
         for batch in batches:
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):

@@ -67,7 +67,10 @@ class SparkTable:
 
     @property
     def schema(self) -> Schema:
-        """The columns of the table and their types, with `from_text` set for columns that were converted from text."""
+        """The columns of the table and their types.
+
+        A column that was converted from text has its field `from_text` set.
+        """
         columns = [spark_column(name, native) for name, native in self.frame.dtypes]
         return Schema(tuple(replace(column, from_text=column.name in self.from_text) for column in columns))
 
