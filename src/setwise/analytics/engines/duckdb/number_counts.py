@@ -36,7 +36,7 @@ _MOST_CELLS = 1_000_000
 class FarNumber:
     """A number of the column `name` that repeats often and lies far from all others, such as -999.
 
-    - `words` are the ways in which cells write the number.
+    - `words` are at most five of the ways in which cells write the number.
     - `cells` is the exact number of cells with this number.
     - `filled` is the exact number of cells with any number. Both counts are of the first rows of the table only.
     - `low` and `high` are the least and the greatest of the other numbers, apart from frequent numbers of nines.
@@ -87,10 +87,11 @@ def far_numbers(
 
 
 def _columns_at_once(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str) -> int:
-    """Return how many columns of `table` are read together, so that at most about a million cells are held.
+    """Return how many columns of `table`, 1 to 100, are read together, so that about a million cells are held at most.
 
-    A file of thousands of columns is split into cells whenever some of its columns are read, and so it is not read for
-    each column. `connection` reads the table, and `name` is one of its columns, whose cells are counted.
+    Reading one column of a CSV file splits all its rows into cells. So a file of thousands of columns is not read once
+    for each column, but the cells of all columns together would take too much memory. `connection` reads the table, and
+    `name` is one of its columns, whose cells are counted.
     """
     with connection.cursor() as cursor:
         relation = table.relation(cursor, (name,))
@@ -101,10 +102,11 @@ def _columns_at_once(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection"
 def _far_in_columns(
     table: DuckDBTable, cursor: "duckdb.DuckDBPyConnection", names: Sequence[str], number: str
 ) -> dict[str, list[FarNumber]]:
-    """Return the numbers that repeat often and lie far from all others, for each of some columns of `table`.
+    """Return {column: its numbers that repeat often and lie far from all others}, for the columns in `names`.
 
-    `names` are the columns, and `cursor` reads them. `number` is the SQL expression of a cell's number, in which the
-    cell, as text, is called `cell`. It is the same for all columns, so that DuckDB plans it once.
+    `far_numbers` states when a number counts as frequent and as far. `cursor` reads the columns of `table`. `number` is
+    the SQL expression of the number in a cell, where the SQL name `cell` stands for the cell as text. The expression is
+    the same for all columns, so that DuckDB plans it once.
     """
     relation = table.relation(cursor, names)
     cells = ", ".join(f"CAST({quoted(name)} AS VARCHAR)" for name in names)
@@ -134,12 +136,14 @@ def _far_among(
     numbers: npt.NDArray[np.float64],
     counts: npt.NDArray[np.int64],
 ) -> list[FarNumber]:
-    """Return the numbers of a column that repeat often and lie far from all others, by the rules of `far_numbers`.
+    """Return the numbers of one column that repeat often and lie far from all others, such as -999.
+
+    `far_numbers` states when a number counts as frequent and as far.
 
     - `name` is the column.
     - `numbers` are its distinct numbers, and `counts` has the number of cells with each.
-    - `column_place` is the column's place in the table `numbers` of the DuckDB `cursor`, which has a row for each
-      `word` by which a cell writes a number.
+    - `cursor` reads the table `numbers` in DuckDB, which has a row for each column and each `word` by which its cells
+      write a number. In that table, `column_place` is the column's place.
     """
     order = np.lexsort((numbers, -counts))  # the most frequent first, and equally frequent ones by their size
     frequent = [place for place in order.tolist() if numbers[place] != 0 and counts[place] >= _LEAST_CELLS]
