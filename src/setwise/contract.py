@@ -186,7 +186,7 @@ class CatalogRecord(TypedDict):
 
 
 class CapRecord(TypedDict):
-    """The cap of a dataset: the budget (epsilon, delta) that all accounts on it may spend together."""
+    """The cap of a dataset: the joint budget (epsilon, delta) that all accounts on the dataset may spend together."""
 
     dataset: DatasetName
     epsilon: Annotated[float, Example(10.0)]
@@ -611,7 +611,10 @@ class SeriesValuesRecord(TypedDict):
 
 
 class CancelledRecord(TypedDict):
-    """Whether an update of the live series `name` was stopped; False if the replica that was asked ran none."""
+    """Whether an update of the live series `name` (noisy user counts by period) was stopped.
+
+    It is False if the replica (process of the service) that got the request ran no update of the series.
+    """
 
     name: Annotated[str, Example("reach")]
     cancelled: Annotated[bool, Example(True)]

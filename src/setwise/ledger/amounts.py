@@ -81,15 +81,17 @@ class BudgetTotals(Protocol):
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Return the names of the balances that can pay for a charge, such as ("wallet", "sum") or ("rho",).
 
-        With two names, a charge is accepted as long as one of these balances can pay; the other may be empty. Failure
-        probabilities have a further balance. `amounts` maps each balance to the units spent from it, of 2^60 for most.
+        "wallet" pays in mu squared, "sum" in epsilons, and "rho" in zCDP. With two names, a charge is accepted as long
+        as one of these balances can pay; the other may be empty. Probabilities of failure are paid from a further
+        balance, which is not named. `amounts` maps each balance to the units spent from it, of 2^60 for most.
         """
         ...
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
-        `amounts` maps each balance, such as "wallet", to the units spent from it; most full balances have 2^60 units.
+        An outright failure is an event in which everything may be revealed. `amounts` maps each balance, such as "rho",
+        to the units spent from it; most full balances have 2^60 units.
         """
         ...
 
@@ -200,7 +202,8 @@ class Totals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
-        `amounts` maps the balances "rho" and "failure" to the units spent from them; a full balance has 2^60 units.
+        An outright failure is an event in which everything may be revealed. `amounts` maps the balances "rho" and
+        "failure" to the units spent from them; a full balance has 2^60 units.
         """
         return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -362,8 +365,9 @@ class WalletTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
-        `amounts` maps each balance to the units spent from it; a full one has 2^60. The balance "rho" records the rho
-        of the charges and refuses none. If it is used up, rho is unknown, and the result has infinity.
+        An outright failure is an event in which everything may be revealed. `amounts` maps each balance to the units
+        spent from it; a full one has 2^60. The balance "rho" records the rho of the charges and refuses none. If it is
+        used up, rho is unknown, and infinite in the result.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -457,9 +461,10 @@ def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
     """Return what was spent of a Gaussian wallet as two guarantees, which people are shown instead of units.
 
-    The guarantees are Gaussian noise of the spent mu^2, which is `wallet`, and (0, `failed`)-DP, where `failed` is the
-    spent probability of outright failures. The noise is left out if `wallet` is below 1e-12, and (0, `failed`)-DP if
-    `failed` is 0.
+    A Gaussian wallet is a budget in mu^2, and `wallet` is the spent mu^2. The guarantees are Gaussian noise of this
+    mu^2, and (0, `failed`)-DP, where `failed` is the probability of outright failure (in which everything may be
+    revealed) that was paid for. The noise is left out if `wallet` is below 1e-12, and (0, `failed`)-DP if `failed` is
+    0.
     """
     guarantees: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
     if failed:
@@ -470,8 +475,8 @@ def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
 def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
     """Return what was paid from a sum of epsilons as two guarantees, which people are shown instead of units.
 
-    The guarantees are pure DP with the epsilon `summed`, and (0, `failed`)-DP, where `failed` is the spent probability
-    of outright failures. The second is left out if `failed` is 0.
+    The guarantees are pure DP with the epsilon `summed`, and (0, `failed`)-DP, where `failed` is the probability of
+    outright failure (in which everything may be revealed) that was paid for. The second is left out if `failed` is 0.
     """
     failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
     return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)

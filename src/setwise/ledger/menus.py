@@ -177,9 +177,10 @@ class MenuTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the probability of outright failure of all charges so far, rounded up.
 
-        `amounts` maps each balance to the units spent from it; a full balance "rho" or "failure" has 2^60 units. The
-        balance "rho" records charges and refuses none: a charge that is larger than what remains of "rho" takes all
-        that remains. Rho is then unknown, and infinite in the result.
+        An outright failure is an event in which everything may be revealed. `amounts` maps each balance to the units
+        spent from it; a full balance "rho" or "failure" has 2^60 units. The balance "rho" records charges and refuses
+        none: a charge that is larger than what remains of "rho" takes all that remains. Rho is then unknown, and
+        infinite in the result.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 

@@ -78,7 +78,7 @@ class LiveSeries:
 
     @property
     def name(self) -> str:
-        """The name of the live series in the ledger."""
+        """The name of the live series (noisy user counts by period) in the ledger."""
         return self.terms.name
 
     @property
@@ -542,7 +542,8 @@ def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
     """Return the account that pays for one series alone; open it in the `ledger` if it does not exist yet.
 
     `opening` is the record of the series, and `dataset` the name of its data. Raises `InvalidParameter` if the other
-    accounts on `dataset`, or their joint budget, protect another unit of privacy than the series.
+    accounts on `dataset`, or their joint budget, protect another unit of privacy (a user, or a user's day) than the
+    series.
     """
     ledger.check_pays(account=opening.account, dataset=dataset, known_as=dataset)
     with suppress(AccountExists):  # an earlier call that was stopped may have opened the account

@@ -179,10 +179,10 @@ def plan_within(
 
 
 def plan_drawn(terms: SeriesTerms, *, sigma: float, failure: float | None = None) -> RunningTotals:
-    """Return the mechanism of a live series with these `terms`, with Gaussian noise of scale `sigma`.
+    """Return the noise mechanism of a live series (noisy user counts) with these `terms`, with noise of scale `sigma`.
 
-    - `sigma` is the noise scale divided by the sensitivity. All releases of the series together cost as much as one
-      Gaussian mechanism of this sigma.
+    - `sigma` is the scale of the Gaussian noise divided by the sensitivity. All releases of the series together cost as
+      much as one Gaussian mechanism of this sigma.
     - `failure`, for private groups, bounds the probability that the threshold shows a group with only one user; the
       account pays for this probability too. It is None for public groups.
 

@@ -33,11 +33,11 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One group of a live series over time: its estimated numbers of users, with 95% confidence intervals.
+    """One group of a live series (noisy user counts) over time: its estimated numbers of users, with 95% intervals.
 
     - `item` is the group.
     - `values` has the estimate for each released period, rounded to a whole number of at least 0.
-    - `intervals` has the interval for each released period.
+    - `intervals` has the confidence interval for each released period.
     - `shown_from` is the first day of the period in which the group was first shown.
     """
 
@@ -104,7 +104,7 @@ class SeriesView:
         return f"Of each {counted} at most {items}, the first in order of time; others are left out."
 
     def promise(self) -> str:
-        """Return the privacy promise of the series in words: the unit of privacy, then epsilon and delta."""
+        """Return the privacy promise of the series in words: what is protected (users, or their days), epsilon and delta."""
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:

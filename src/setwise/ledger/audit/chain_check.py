@@ -139,7 +139,8 @@ class ChainCheck:
     def _check(self, row: RowMapping, movements: list[Movement]) -> None:
         """Check one entry's position, hash, link to the entry before it, and contents; record the faults found.
 
-        `row` is the entry's row in the database, and `movements` are its balance changes there.
+        `row` is the entry's row in the database. `movements` are the changes of budget balances that the database has
+        for the entry.
         """
         chain, terms = self._chain, self._terms
         entry = read_entry(terms.name, row)
@@ -278,11 +279,11 @@ class ChainCheck:
             self._fault(entry.position, "moves between cap and slice what no slice has")
 
     def _expected_movements(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
-        """Return the balance changes that `entry` should have, given the entries before it.
+        """Return the changes of budget balances that `entry` should make, given the entries before it.
 
-        `movements` are the changes that the database has. These matter only for a charge that was also paid from a
+        `movements` are the changes that the database has. They are needed only for a charge that was also paid from a
         slice (the account's reserved part of the dataset's joint budget): they show from which balances of the joint
-        budget the charge was paid.
+        budget, mu squared or a sum of epsilons, the charge was paid.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
@@ -320,13 +321,16 @@ class ChainCheck:
         return account_side + slice_payment(self._account_id, paid)
 
     def _account_spent(self, period: str) -> dict[str, int]:
-        """Return how many units of each balance the account has spent so far in the budget period `period`."""
+        """Return how many units of each balance the account has spent so far in the budget period `period`.
+
+        The result maps names such as "wallet" (mu squared) to units, of 2^60 in most full balances.
+        """
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 
     def _spent_units(self, period: str, balance_name: str) -> int:
         """Return how many units the account has spent so far of one balance in the budget period `period`.
 
-        `balance_name` is the balance's name, such as "wallet", which has 2^60 units when full.
+        `balance_name` is the balance's name, such as "wallet" (mu squared), which has 2^60 units when full.
         """
         return self._tally.get((self._account_id, period, balance_name), 0)
 
@@ -375,7 +379,7 @@ The payment must still be enough at the prices of this platform.
 def _place(movement: Movement) -> tuple[int, str, str]:
     """Return the key of the balance that `movement` changes: (number, period, balance name).
 
-    The balance belongs to an account or to a cap (a dataset's joint budget). Its number is the number of the record in
-    the ledger that opened this account or cap.
+    A balance is an amount of budget, such as "wallet" (mu squared), of an account or of a cap (a dataset's joint
+    budget). Its number is the number of the record in the ledger that opened this account or cap.
     """
     return movement.holder, movement.period, movement.balance_name

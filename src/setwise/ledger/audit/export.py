@@ -79,9 +79,10 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 
 
 def _is_priced(terms: Terms) -> bool:
-    """Return whether an account with these `terms` is charged prices that depend on its remaining balance.
+    """Return whether an account with these `terms` is charged prices that depend on its remaining budget.
 
-    In an account without such prices, equal charges have equal balance changes, so that these are computed only once.
+    In an account without such prices, equal charges change its budget equally, so that the changes are computed only
+    once.
     """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
@@ -370,7 +371,7 @@ class Restoration:
         return self._priced[price_key]
 
     def _move(self, account: _Account, position: int, moves: Sequence[Movement]) -> None:
-        """Queue the balance changes `moves` for insertion; entry number `position` of `account` made them.
+        """Queue `moves`, the changes of budget balances that entry number `position` of `account` made, for insertion.
 
         Raises `InvalidParameter` if a change overdraws its balance.
         """

@@ -19,9 +19,12 @@ from setwise.ledger.records import Contents, Entry, canonical
 class Movement:
     """The change of one balance by an entry: `amount` units are spent from the balance or, if negative, returned to it.
 
-    - `holder` is the number of the record that opened the account or cap (a dataset's joint budget) with the balance.
+    A balance is an amount of budget of an account or of a cap (a dataset's joint budget).
+
+    - `holder` is the number of the record that opened the account or cap.
     - `period` is the budget period, such as "2026-11", or "" for a balance that never starts afresh.
-    - `balance_name` is "wallet", for example, or the written form of a registered guarantee, such as "pure:0.1".
+    - `balance_name` is "wallet" (mu squared), for example, or the written form of a registered guarantee, such as
+      "pure:0.1".
     """
 
     holder: int
@@ -31,15 +34,19 @@ class Movement:
 
 
 def write_moves(movements: Iterable[Movement]) -> str:
-    """Return `movements`, the balance changes of an entry, as a JSON list of [holder, period, balance name, amount].
+    """Return `movements`, the changes of budget balances by an entry, as JSON: a list of [holder, period, name, units].
 
-    The order is kept. `holder` is the number of the record that opened the account or cap (a dataset's joint budget).
+    The order is kept. `holder` is the number of the record that opened the account or cap (a dataset's joint budget),
+    and the name is that of the balance, such as "wallet" (mu squared).
     """
     return canonical([[move.holder, move.period, move.balance_name, move.amount] for move in movements])
 
 
 def read_moves(text: str) -> list[Movement]:
-    """Return the balance changes in `text`, a JSON list that `write_moves` wrote; raise `ValueError` for other text."""
+    """Return the changes of budget balances by an entry, from the JSON `text` that `write_moves` wrote.
+
+    Raises `ValueError` for any other text.
+    """
     rows = json.loads(text)
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 4 for row in rows):
         raise ValueError("not a list of movements")

@@ -115,9 +115,10 @@ class Slice:
 
 
 def slices_of(connection: Connection, cap: int) -> list[Slice]:
-    """Return a `Slice` for every part of a balance of the cap that is reserved for one account.
+    """Return a `Slice` for every part of the cap that is reserved for one account.
 
-    `cap` is the number of the record that opened the cap, the joint budget of a dataset's accounts.
+    `cap` is the number of the record that opened the cap, the joint budget of a dataset's accounts. A cap has several
+    balances, such as "wallet" (mu squared); each `Slice` is a part of one balance.
     """
     columns = (accounts.c.holder, accounts.c.name, balances.c.what, balances.c.spent, accounts.c.at)
     query = (
@@ -250,7 +251,7 @@ def entry_rows(connection: Connection, holder: int, after: int) -> Generator[Row
 
 
 def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:
-    """Yield a pair (position, change) for every balance change of an account, in the order of the account's entries.
+    """Yield a pair (position, change) for every change of a budget balance by an account, in the order of its entries.
 
     `position` is the place of the entry that made the change in the account's hash chain. `holder` is the number of the
     record that opened the account.
@@ -267,9 +268,9 @@ def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Mov
 
 
 def moves_of(connection: Connection, holder: int) -> list[str]:
-    """Return one JSON text per entry of an account, in the order of the entries, with the entry's balance changes.
+    """Return one JSON text for each entry of an account, with the changes of budget balances that the entry made.
 
-    `holder` is the number of the record that opened the account.
+    The texts are in the order of the entries. `holder` is the number of the record that opened the account.
     """
     moved: dict[int, list[Movement]] = {}
     columns = (movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)

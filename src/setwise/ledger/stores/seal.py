@@ -14,18 +14,18 @@ from setwise.ledger.stores.schema import openings
 
 
 def moves_digest(moves: Iterable[str]) -> str:
-    """Return one digest over the balance changes of an account's entries; `moves` has one JSON text for each entry.
+    """Return one digest over all changes of budget balances by an account's entries.
 
-    Changing, removing or adding a balance change of any of these entries changes the digest.
+    `moves` has one JSON text for each entry. Changing, removing or adding a change in any of them changes the digest.
     """
     return digest("\n".join(moves))
 
 
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
-    """Append a record (the seal) with digests of balance changes that the hashes of early entries do not cover.
+    """Append the seal: a record with digests of those changes of budget balances that early hashes do not cover.
 
-    `ends` maps an account's name to the number of its entries that were hashed without their balance changes, and the
-    digest of these changes. `at` is the record's timestamp in microseconds since 1970.
+    `ends` maps an account's name to (n, digest): the number n of its entries that were hashed without the changes, and
+    a digest of the changes. `at` is the record's timestamp in microseconds since 1970.
     """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})

@@ -84,7 +84,10 @@ class LocalFiles:
         self._markers = self._folder / "markers"
 
     def create(self) -> None:
-        """Create the folder of the private state on this machine, readable for its owner alone, unless it exists."""
+        """Create the folder of the private state (counted users and noise) on this machine, unless it exists.
+
+        Only its owner can read it.
+        """
         self._folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         self._markers.mkdir(mode=_OWNER_ONLY, exist_ok=True)
 
@@ -140,7 +143,10 @@ class HadoopFiles:
         self._storage = path.getFileSystem(session._jsc.hadoopConfiguration())
 
     def create(self) -> None:
-        """Create the folder of the private state on Hadoop's storage, unless it exists; only its owner can read it."""
+        """Create the folder of the private state (counted users and noise) on Hadoop's storage, unless it exists.
+
+        Only its owner can read it.
+        """
         self._storage.mkdirs(self._path("markers"))
         permission = self._java.org.apache.hadoop.fs.permission.FsPermission(f"{_OWNER_ONLY:o}")
         self._storage.setPermission(self._path(""), permission)

@@ -415,10 +415,11 @@ class TotalBody(Body):
         return self
 
     def budget(self) -> Total | Within:
-        """Return the budget that the request body states: a `Within` if it has the field `within`, otherwise a `Total`.
+        """Return the budget that the request body states, as a `Within` or a `Total`.
 
-        A `Within` spends the least epsilon with which the half-width of the planned 95% interval is at most `within`. A
-        `Total` spends a fixed (epsilon, delta).
+        A body with the field `within` gives a `Within`: the question then spends the least epsilon with which the 95%
+        interval that its plan states has a half-width of at most `within`. Any other body gives a `Total`: the question
+        spends a fixed (epsilon, delta).
 
         Raises `InvalidParameter` if the budget is not valid.
         """

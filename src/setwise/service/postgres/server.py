@@ -551,7 +551,11 @@ Kept = TypeVar("Kept", Prepared, Portal)
 
 
 def _store_limited(store: dict[str, Kept], name: str, value: Kept) -> None:
-    """Store `value`, a prepared statement or portal, in `store` under `name`; raise `Rejected` if `store` is full."""
+    """Store `value` in `store` under `name`; raise `Rejected` if `store` is full.
+
+    `value` is a prepared statement, or a portal (a statement with its parameters). The limit keeps a client from
+    filling the memory.
+    """
     characters = sum(len(each.text) for each in store.values()) + len(value.text)
     if name not in store and (len(store) >= _MOST_KEPT or characters > _MOST_KEPT_CHARACTERS):
         raise Rejected("53400", f"a connection keeps at most {_MOST_KEPT} prepared statements and portals")

@@ -128,9 +128,10 @@ class CheckedQuestion:
         return tasks[0] if len(tasks) == 1 else PlanStatement(parts=tasks)
 
     def complete_plan(self, planned: ExecutablePlan | JointPlan) -> ExecutablePlan | JointPlan:
-        """Return `planned`, the plan from the task of `to_plan`, with the question's filter added if it was left out.
+        """Return the plan `planned` (mechanism, noise and cost) with the question's filter added, if it was left out.
 
-        Raises `UnsuitableTable` for a filter that the columns do not allow.
+        `planned` is the result of the task that `to_plan` returned. Raises `UnsuitableTable` for a filter that the
+        columns do not allow.
         """
         if not self._is_planned_unfiltered or isinstance(planned, JointPlan):
             return planned
@@ -141,9 +142,10 @@ class CheckedQuestion:
     def _is_planned_unfiltered(self) -> bool:
         """Whether `to_plan` leaves the question's filter out, so that one cached plan serves all filters.
 
-        True for a question with a single query that has a filter, if the query states all its bounds (clipping bounds,
-        and the most groups in which one user counts). If it leaves bounds out, the plan begins with a noisy query that
-        finds good bounds, and `complete_plan` could not add the filter to that noisy query.
+        A plan has the mechanism, the noise and the cost. The result is True for a question with a single query that has
+        a filter, if the query states all its bounds (clipping bounds, and the most groups in which one user counts). If
+        it leaves bounds out, the plan begins with a noisy query that finds good bounds, and `complete_plan` could not
+        add the filter to that noisy query.
         """
         # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
         # to which `complete_plan` could not add the filter.

@@ -61,8 +61,8 @@ class RunningUpdate:
 
     - `person`: who asked for the update
     - `until`: periods that ended before this day are released; None means today in UTC
-    - `timing`: the update's engine slot (the right to read a table), its deadline and the padded times at which its end
-      may be seen
+    - `timing`: the update's engine slot (the right to read a table), its deadline, and the times at which its end may
+      be seen: 1, 2, 4, ... times a fixed number of seconds after the request, which hides how long reading took
     - `task`: a future whose result is the first days of the periods that were released
     """
 
