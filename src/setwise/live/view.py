@@ -104,7 +104,7 @@ class SeriesView:
         return f"Of each {counted} at most {items}, the first in order of time; others are left out."
 
     def promise(self) -> str:
-        """Return the privacy promise of the series in words: what is protected (users, or their days), epsilon and delta."""
+        """Return the privacy promise of the series in words: what is protected (such as users), epsilon, delta."""
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:
