@@ -127,9 +127,10 @@ class DoublingBounds:
 
     @property
     def guarantee(self) -> DiscreteLaplace:
-        """The privacy guarantee of one search, which releases a noisy number for every bin.
+        """The privacy guarantee of one search, which releases the noisy number of values in every bin.
 
-        It is integer Laplace noise of sensitivity 1, because a user's value is in only one bin (interval of values).
+        The guarantee is that of integer Laplace noise of sensitivity 1, because a user's value is in only one bin
+        (interval of values).
         """
         return DiscreteLaplace(scale=float(binary(self.scale)), sensitivity=1)
 

@@ -136,10 +136,11 @@ def choose_shape(periods: int, purpose: Purpose, window: int | None = None, part
 
 
 def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | None:
-    """Return how many periods the estimates sum that a series is for; None if they sum all periods so far.
+    """Return the number of periods whose sum a series of counts is to estimate; None for all periods so far.
 
-    The result is `window` for windows, 1 for single periods, and None for totals; `purpose` says which of them the
-    series is for. `periods` is the number of periods of the series, and `window` the number of periods in a window.
+    `purpose` says what the series is for: the result is `window` for windows (sums of the last few periods), 1 for
+    single periods, and None for totals. `periods` is the number of periods of the series, and `window` the number of
+    periods in a window.
 
     Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
     """
@@ -509,9 +510,9 @@ def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.floa
 def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) -> int:
     """Return the squared l2-sensitivity of all releases of one group, from which their noise scale is computed.
 
-    It holds for users who add 1 to the group in at most `participations` periods. A release is a weighted sum of the
-    counts of the present and earlier periods, plus noise. `coefficients` are these weights as whole numbers in units of
-    2^-bits, so the result is in units of 4^-bits.
+    A user adds 1 to the group in at most `participations` periods. A release is a weighted sum of the counts of the
+    present and earlier periods, plus noise. `coefficients` are these weights as whole numbers in units of 2^-bits, so
+    the result is in units of 4^-bits.
 
     Theorem: docs/running-totals.md, Theorem 1.
     """

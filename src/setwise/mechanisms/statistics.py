@@ -402,10 +402,11 @@ class OneQuantile(StatisticRelease):
         return (self.quantiles.guarantee,) * self.quantiles.levels
 
     def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
-        """Return the cost, for one group, of all quantiles of these values if `place` is the `leader`, or else nothing.
+        """Return the guarantees that this quantile, with the index `place`, adds to the privacy cost of one group.
 
-        `place` is the index of this statistic among all. The cost of all quantiles of the same values is charged once,
-        to the statistic with the index `leader`.
+        `place` is the index of this statistic among all. Quantiles of the same values are picked together, and the cost
+        of all of them is charged once, to the statistic with the index `leader`. So the result is empty for the other
+        quantiles of these values.
         """
         return self.guarantees() if place == self.leader else ()
 

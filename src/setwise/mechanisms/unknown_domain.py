@@ -88,8 +88,8 @@ def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold without noise: the smallest m >= 0 with changeable * P[Z > m] <= delta.
 
-    A threshold on noisy counts must hide groups that only one of two neighbouring tables has. It is the largest exact
-    count that such a group can have, plus m.
+    A threshold on noisy counts must hide groups that only one of two neighbouring tables has. The threshold is the
+    largest exact count that such a group can have, plus m.
 
     - Z is discrete Laplace noise of this `scale` on a count.
     - `changeable` is the largest number of groups to hide.
@@ -104,8 +104,8 @@ def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
     """Return the margin of a threshold with noise: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta.
 
-    A threshold on noisy counts must hide groups that only one of two neighbouring tables has. Before its noise, it is
-    the largest exact count that such a group can have, plus m.
+    A threshold on noisy counts must hide groups that only one of two neighbouring tables has. Before its noise, the
+    threshold is the largest exact count that such a group can have, plus m.
 
     - Z1 and Z2 are independent discrete Laplace noises of this `scale`: Z1 on a count, and Z2 on the threshold.
     - `changeable` is the largest number of groups to hide.
@@ -136,7 +136,7 @@ def _smallest(holds: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownLaplace:
-    """Adds Laplace noise to counts and releases the groups whose noisy count exceeds a threshold, with these counts.
+    """Adds Laplace noise to counts; releases the groups whose noisy count exceeds a threshold, with their noisy counts.
 
     - `contributions` is the most groups to which a user adds, and `per_item` the most that a user adds to one count.
     - `scale`: the noise has scale per_item * `scale`.
@@ -318,7 +318,7 @@ class TruncatedGaussian:
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the groups whose noisy count exceeds the fixed threshold `cutoff`, with these counts, highest first.
+        """Return the groups whose noisy count exceeds the fixed threshold `cutoff`, with noisy counts, highest first.
 
         `histogram` has the exact counts, and `randomness` is the source of the noise.
         """
@@ -390,8 +390,8 @@ class UnknownGaussian:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
-        It is one use of Gaussian noise of parameter `sigma` for each of the at most `contributions` groups of one user,
-        and one use that reveals nothing unless it fails, with probability `delta`.
+        The cost is one use of Gaussian noise of parameter `sigma` for each of the at most `contributions` groups of one
+        user, and one use that reveals nothing unless it fails, with probability `delta`.
         """
         step = Gaussian(sigma=float(binary(self.sigma)))
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))

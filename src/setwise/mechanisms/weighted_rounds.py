@@ -289,10 +289,10 @@ class WeightedRounds:
 
     @property
     def failures(self) -> tuple[Fraction, ...]:
-        """The failure probability of each of the three Gaussian uses planned for the rounds: a third of `delta`.
+        """The failure probability of each of the three Gaussian uses planned for the search: a third of `delta`.
 
-        A round, which finds private groups by noisy sums of users' weights, spends one or more of these uses. It fails
-        if it shows a group that only one user has.
+        The search finds private groups in rounds, and a round spends one or more of these uses. A round fails if a
+        group that only one user has is found.
         """
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
@@ -400,10 +400,10 @@ class WeightedRounds:
     def kept_contributions(self, state: Discovery) -> int:
         """Return the contribution bound, in groups per user, with which the groups that were found are counted.
 
-        It is `contributions` or, if smaller, about twice the usual number of groups of a user, because a smaller bound
-        needs less noise. That number is in the field `groups_per_user` of `state`, from a noisy survey before the first
-        round; three standard deviations of its noise are added. Without a survey, or if its noise hides the number of
-        users, the result is `contributions`.
+        The bound is `contributions` or, if that is smaller, about twice the usual number of groups of a user, because a
+        smaller bound needs less noise. The usual number is in the field `groups_per_user` of `state`, from a noisy
+        survey before the first round; three standard deviations of its noise are added. Without a survey, or if its
+        noise hides the number of users, the result is `contributions`.
         """
         # Only released numbers are read.
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:

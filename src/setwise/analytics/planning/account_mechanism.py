@@ -160,6 +160,11 @@ def _shared_noise(guarantee: Guarantee) -> Counts:
 
 
 def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatus) -> KnownGumbel | UnknownGumbel:
+    """Return the mechanism that picks the top k groups, where each pick has epsilon-bounded range.
+
+    `bounds` has the query's k, public groups and limits per user. For private groups, the delta of the threshold is
+    taken from `draws`, or from what the account of `status` registered.
+    """
     assert bounds.k is not None
     if bounds.domain is not None:
         return KnownGumbel(domain=bounds.domain, k=bounds.k, per_item=bounds.per_item, epsilon=epsilon)

@@ -521,6 +521,13 @@ def _from_total(
     status: AccountStatus | None,
     charge: Charge | None,
 ) -> ExecutablePlan:
+    """Return the plan of `query` within its own budget `total`; `status` is that of the account that pays, or None.
+
+    - `bounds` has the query's contribution bounds and public groups.
+    - `aggregation` is what the engine computes for the query.
+    - `charge` is None if the cost is to be computed here. A caller that already knows the cost passes it, and gets a
+      plan that must not be run, because its noise is only estimated.
+    """
     mechanism: Mechanism | GroupStatistics
     if query.counted is None:
         choice = plan_statistics(bounds, total, releases_of(query.statistics), certified=charge is None)
@@ -544,6 +551,10 @@ def _from_total(
 
 
 def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> ExecutablePlan:
+    """Return the plan of `query` that is paid with `draws`, guarantees that an account registered in advance.
+
+    `status` is the status of the account. `aggregation` is what the engine computes for the query.
+    """
     if query.counted is None:
         drawn = statistics_from_draws(query.bounds, releases_of(query.statistics), draws, status)
     else:

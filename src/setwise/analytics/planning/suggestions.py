@@ -41,6 +41,12 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
 
 
 def _by_contributions(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
+    """Return a list with a phrase that proposes a smaller contribution bound, or an empty list.
+
+    The phrase states the largest bound that is tried for which an item is shown from a count of at most `most` on.
+    `total` is the budget of the `query`, and `weighable` is True if groups can be found in several noisy passes over
+    the table.
+    """
     for bound in _FEWER_CONTRIBUTIONS:
         if query.contributions is None or bound < query.contributions:
             lead = _lead(replace(query, contributions=bound), total, weighable)
@@ -50,6 +56,12 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
 
 
 def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
+    """Return a list with a phrase that proposes a larger epsilon, or an empty list.
+
+    The phrase states the smallest epsilon that is tried for which an item is shown from a count of at most `most` on.
+    `total` is the budget of the `query`, and `weighable` is True if groups can be found in several noisy passes over
+    the table.
+    """
     for epsilon in _LARGER_EPSILONS:
         if total.epsilon < epsilon:
             lead = _lead(query, replace(total, epsilon=epsilon), weighable)

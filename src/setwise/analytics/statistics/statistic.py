@@ -184,8 +184,8 @@ class Statistic(ABC):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measures of the statistic; a measure is a whole number that each user adds to a group.
 
-        The engine adds up a measure over users or, for quantiles, counts how much weight users give to each number.
-        `in_steps` must have been called before.
+        The engine adds up a measure over users. For quantiles it adds up users' weights at each number instead, and for
+        distinct values it counts the values. `in_steps` must have been called before.
         """
 
     @abstractmethod

@@ -305,9 +305,9 @@ def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -
 def _merit(preview: ErrorEstimate, total: Total) -> float:
     """Return the error of a plan as one number, by which plans are compared: smaller is better.
 
-    It is by how much a group's count must exceed those of other groups (or a threshold) for the group to be released,
-    plus ten times the mean error of a count. The second term is left out if the budget `total` asks for no counts.
-    `preview` is the plan's expected error.
+    The number is by how much a group's count must exceed those of other groups (or a threshold) for the group to be
+    released, plus ten times the mean error of a count. The second term is left out if the budget `total` asks for no
+    counts. `preview` is the plan's expected error.
     """
     error = 0.0 if total.counts is CountNoise.NONE else preview.expected_error or 0.0
     return plan_merit(reach_of(preview), error)
