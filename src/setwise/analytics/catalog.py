@@ -32,7 +32,7 @@ from setwise.mechanisms.parameters import positive_integer
 
 READING = (
     *("engine", "table", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory"),
-    *("decimal", "thousands", "date_format", "null"),
+    *("quote", "decimal", "thousands", "date_format", "null"),
 )
 """The arguments of `setwise.open` that say how a table is read."""
 

@@ -44,7 +44,8 @@ IN_MEMORY_NAME = "source"
 class CsvKeywords(TypedDict, total=False):
     """How CSV files are written, as keyword arguments of `setwise.open`; one that is left out has its default value.
 
-    - `separator` is the text between cells, and `encoding` the encoding of the file.
+    - `separator` is the text between cells, `quote` the character around cells with separators in them, and `encoding`
+      the encoding of the file.
     - `columns` are the names of the columns, if the file has no header that names them.
     - `skip_lines` is the number of lines before the header, and `header` says whether there is a header.
     - `format` is the file format, if the file's name does not show it.
@@ -54,6 +55,7 @@ class CsvKeywords(TypedDict, total=False):
     """
 
     separator: str | None
+    quote: str
     columns: Sequence[str] | None
     encoding: str
     skip_lines: int

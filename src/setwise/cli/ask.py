@@ -347,7 +347,7 @@ def _check_user_column(session: "Session", common: CommonOptions) -> None:
 
 
 CSV_OPTIONS = (
-    *("separator", "header", "columns", "encoding", "skip_lines", "format"),
+    *("separator", "quote", "header", "columns", "encoding", "skip_lines", "format"),
     *("decimal", "thousands", "date_format", "null"),
 )
 """The names of the options that say how a CSV file is written."""
@@ -370,6 +370,7 @@ def csv_words(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments | {
         "separator": "\t" if separator in ("\\t", "tab") else separator,
         "columns": None if columns is None else tuple(columns.split(",")),
+        "quote": {"double": '"', "single": "'"}.get(arguments["quote"], arguments["quote"]),
         "thousands": " " if arguments["thousands"] == "space" else arguments["thousands"],
         "null": tuple(arguments["null"] or ()),
     }

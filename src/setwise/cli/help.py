@@ -13,7 +13,7 @@ OPTION_GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Privacy": ("epsilon", "delta", "within", "counts", "mechanism"),
     "Reading the file": (
-        "engine", "table_name", "types", "format", "separator", "decimal", "thousands", "date_format", "null",
+        "engine", "table_name", "types", "format", "separator", "quote", "decimal", "thousands", "date_format", "null",
         "encoding", "header", "columns", "skip_lines", "scan", "memory",
     ),
     "Account": ("account", "key", "ledger", "dataset", "discover"),

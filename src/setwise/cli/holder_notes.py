@@ -34,7 +34,7 @@ command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default
 _FLAGS = frozenset({"--header", "--no-header"})
 _VALUED = frozenset(
     {
-        *("--type", "--separator", "--columns", "--encoding", "--skip-lines", "--format"),
+        *("--type", "--separator", "--columns", "--encoding", "--skip-lines", "--format", "--quote"),
         *("--decimal", "--thousands", "--date-format", "--null"),
     }
 )

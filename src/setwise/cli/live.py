@@ -47,7 +47,7 @@ def open_series(**arguments: Any) -> None:  # noqa: ANN401 - each of its own typ
         "memory": arguments.pop("memory"),
     }
     source |= {"types": types or None}
-    defaults = {"encoding": "utf-8", "skip_lines": 0}
+    defaults = {"encoding": "utf-8", "skip_lines": 0, "quote": '"'}
     source = {name: value for name, value in source.items() if value is not None and value != defaults.get(name)}
     arguments["late_days"] = arguments.pop("late")
     with open_ledger(options.ledger_url(arguments.pop("ledger"))) as ledger:

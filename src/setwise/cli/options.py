@@ -145,6 +145,10 @@ class CommonOptions:
     separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What stands between the cells of a CSV file: ';', tab, '::'.")
     ] = None
+    quote: Annotated[
+        str,
+        typer.Option(metavar="CHARACTER", help="What cells of a CSV file stand in: double or single quotes."),
+    ] = "double"
     header: Annotated[
         bool | None,
         typer.Option(

@@ -127,7 +127,7 @@ class Steward:
           summed column for a sum. With None, counts of rows in SQL spend a part of their epsilon on finding this bound
         - `types`: the kinds of CSV columns that are not text
         - `public`: the tables without users that SQL may join, as a mapping from their names to their places
-        - `csv`: how the file is written (separator, encoding, header, columns, skip_lines, format)
+        - `csv`: how the file is written (separator, quote, encoding, header, columns, skip_lines, format)
         - `apart`: why the dataset does not share the cap (joint budget) of other datasets on the table; "" if it does
         - `unit`: what accounts on the dataset protect: "user", or a part of a user such as "user,day", a far weaker
           promise

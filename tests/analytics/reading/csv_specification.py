@@ -3,13 +3,21 @@
 Record = tuple[bytes | None, ...]
 
 
-def read(data: bytes, width: int, *, separator: bytes = b",", crlf: bool = False, longest: int = 2**62) -> list[Record]:
+def read(
+    data: bytes,
+    width: int,
+    *,
+    separator: bytes = b",",
+    quote: bytes = b'"',
+    crlf: bool = False,
+    longest: int = 2**62,
+) -> list[Record]:
     """Return the records of what stands after the header; an empty cell is None."""
     if data and not data.endswith(b"\n"):
         data += b"\n"
     records, place = [], 0
     while place < len(data):
-        found = _record(data, place, separator, crlf)
+        found = _record(data, place, separator, quote, crlf)
         if found is None or len(found[0]) != width:
             place = data.index(b"\n", place) + 1  # the first line alone is lost
             continue
@@ -20,23 +28,23 @@ def read(data: bytes, width: int, *, separator: bytes = b",", crlf: bool = False
     return records
 
 
-def _record(data: bytes, place: int, separator: bytes, crlf: bool) -> tuple[list[bytes], int] | None:
+def _record(data: bytes, place: int, separator: bytes, mark: bytes, crlf: bool) -> tuple[list[bytes], int] | None:
     """Return the cells of the record that begins here and the place after it, or None if none is well-formed."""
     cells = []
     while True:
-        if data[place : place + 1] == b'"':
+        if data[place : place + 1] == mark:
             cell, place = b"", place + 1
             while True:
-                quote = data.find(b'"', place)
+                quote = data.find(mark, place)
                 if quote < 0:
                     return None
                 cell, place = cell + data[place:quote], quote + 1
-                if data[place : place + 1] != b'"':
+                if data[place : place + 1] != mark:
                     break
-                cell, place = cell + b'"', place + 1
+                cell, place = cell + mark, place + 1
         else:
             start = place
-            while data[place : place + 1] not in (separator, b"\n", b'"', b""):
+            while data[place : place + 1] not in (separator, b"\n", mark, b""):
                 place += 1
             cell = data[start:place]
             if crlf and data[place : place + 1] == b"\n" and cell.endswith(b"\r"):

@@ -5,6 +5,7 @@ import io
 import json
 import random
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pytest
@@ -60,8 +61,8 @@ def decoded(cell: bytes | None) -> str | None:
         return None
 
 
-def specified(data: bytes, layout: Layout) -> list[Row]:
-    found = csv_specification.read(data, layout.width, crlf=layout.crlf, longest=layout.longest)
+def specified(data: bytes, layout: Layout, quote: bytes = b'"') -> list[Row]:
+    found = csv_specification.read(data, layout.width, quote=quote, crlf=layout.crlf, longest=layout.longest)
     rows = [tuple(decoded(cell) for cell in record) for record in found]
     return [row for row in rows if any(cell is not None for cell in row)]
 
@@ -83,6 +84,26 @@ def test_any_bytes_are_read_as_specified_wherever_blocks_begin(seed: int):
         data = soup(rng, width, crlf)
         csv_file = CsvFile(lambda data=header + data: io.BytesIO(data), CsvFormat())
         assert rows_of(csv_file, layout) == specified(data, layout), (data, layout)
+
+
+@pytest.mark.parametrize("seed", range(cases(5)))
+def test_any_bytes_with_cells_in_single_quotes_are_read_as_specified(seed: int):
+    rng = random.Random(seed)
+    for _ in range(600):
+        width, crlf = rng.randint(1, 3), rng.random() < 0.4
+        layout = Layout(
+            width=width, separator=ord(","), crlf=crlf, block=rng.choice([1, 3, 8, 64, 1000]), step=rng.choice([1, 7])
+        )
+        header = ",".join(NAMES[:width]).encode() + (b"\r\n" if crlf else b"\n")
+        data = soup(rng, width, crlf)
+        if rng.random() < 0.9:  # cells in single quotes, often with double quotes in them
+            data = data.translate(bytes.maketrans(b"\"'x", b'\'""'))
+        form = CsvFormat(quote="'")
+
+        def open_file(data: bytes = header + data, form: CsvFormat = form) -> BinaryIO:
+            return form.open_converted(io.BytesIO(data), "table.csv")
+
+        assert rows_of(CsvFile(open_file, form), layout) == specified(data, layout, b"'"), (data, layout)
 
 
 def test_a_compressed_file_is_read_forwards_a_second_time_at_most():

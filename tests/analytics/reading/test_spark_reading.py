@@ -59,6 +59,16 @@ def test_csv_has_the_rows_that_duckdb_reads(tmp_path: Path, spark_session: "Spar
         assert counted(spark, user="what", item="what") == counted(duckdb, user="what", item="what")
 
 
+def test_cells_in_single_quotes_are_the_cells_that_duckdb_reads(tmp_path: Path, spark_session: "SparkSession"):
+    file = tmp_path / "quoted.csv"
+    file.write_text("who,'what, or whom'\na,'Smith, John'\nb,'O''Hara, \"Kit\"'\nc,'two\nlines'\nd,O'Hara\ne,\"x\"\n")
+    csv = CsvOptions(quote="'")
+    asked = {"user": "who", "item": "what, or whom"}
+    with open_engine(file, csv=csv) as duckdb, open_engine(str(file), "spark", csv=csv) as spark:
+        expected = {"Smith, John": 1, 'O\'Hara, "Kit"': 1, "two\nlines": 1, '"x"': 1}
+        assert counted(spark, **asked) == counted(duckdb, **asked) == expected
+
+
 def test_csv_files_share_names_in_any_order_and_have_types(tmp_path: Path, spark_session: "SparkSession"):
     (tmp_path / "table.csv").mkdir()
     (tmp_path / "table.csv" / "1.csv").write_text("who,what,much\na,x,2.0\n")

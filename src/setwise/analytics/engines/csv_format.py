@@ -1,11 +1,13 @@
 """The format of CSV files, as the data holder declares it, and the conversion of their bytes to one common form.
 
-The common form is UTF-8 with one byte between cells. Numbers and dates inside cells are read by `CellGrammar` in
-typed_cells.py. The `csv_*` modules import nothing else of Setwise, because Spark sends them to its executors.
+The common form is UTF-8 with one byte between cells and double quotes around them. Numbers and dates inside cells are
+read by `CellGrammar` in typed_cells.py. The `csv_*` modules import nothing else of Setwise, because Spark sends them to
+its executors.
 """
 
 import codecs
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import BinaryIO, cast
@@ -22,6 +24,10 @@ UNIT_SEPARATOR = "\x1f"
 
 A byte of this value that the file itself contains becomes `_NO_TEXT`.
 """
+QUOTES = ('"', "'")
+"""The characters in which cells may stand."""
+SWAPPED_QUOTES = bytes.maketrans(b"\"'", b"'\"")
+"""The table for `bytes.translate` that exchanges the two kinds of quotes."""
 _NO_TEXT = b"\xff"
 """A byte that is never valid UTF-8, so that its cell is read as null."""
 _LONGEST_SEPARATOR = 8
@@ -33,6 +39,7 @@ class CsvFormat:
     """How the CSV files of a table are written.
 
     - `separator` is the text between cells, of one to eight characters.
+    - `quote` is the character in which a cell may stand that has separators or line ends in it.
     - `columns` are the column names of files without a header. None means that the files have a header.
     - `encoding` is UTF-8, UTF-16, or an encoding of one byte per character that contains ASCII.
     - `skip_lines` is the number of lines above the header or, in files without one, above the first row.
@@ -51,6 +58,7 @@ class CsvFormat:
     """
 
     separator: str = ","
+    quote: str = '"'
     columns: tuple[str, ...] | None = None
     encoding: str = "utf-8"
     skip_lines: int = 0
@@ -58,12 +66,14 @@ class CsvFormat:
     compression: str | None = None
 
     def __post_init__(self) -> None:
-        plain = all(character == "\t" or " " <= character <= "~" for character in self.separator.replace('"', "\n"))
+        plain = all(character == "\t" or " " <= character <= "~" for character in re.sub("[\"']", "\n", self.separator))
         if not 1 <= len(self.separator) <= _LONGEST_SEPARATOR or not plain:
             raise ValueError(
                 "the separator must be one to eight tabs or printable ASCII characters but no quote, not "
                 f"{self.separator!r}"
             )
+        if self.quote not in QUOTES:
+            raise ValueError(f"the quote must be \" or ', not {self.quote!r}")
         if self.columns is not None and not distinct(self.columns):
             raise ValueError(f"columns must be distinct names, not {', '.join(map(repr, self.columns)) or 'none'}")
         if self.skip_lines < 0:
@@ -97,7 +107,8 @@ class CsvFormat:
     def open_converted(self, file: BinaryIO, name: str) -> BinaryIO:
         """Return a stream of `file` decompressed and in UTF-8, with the one character `mark` between cells.
 
-        `name` is the file's name, whose ending may show the compression.
+        `name` is the file's name, whose ending may show the compression. In files with cells in single quotes, the two
+        kinds of quotes are exchanged, so that cells stand in double quotes. The reader of a cell exchanges them back.
         """
         plain = self.decompress(file, name)
         encoding = codec_name(self.encoding)
@@ -107,6 +118,8 @@ class CsvFormat:
             plain = cast(BinaryIO, _ConvertedStream(plain, _single_byte_converter(_characters(encoding) or {})))
         if len(self.separator) > 1:
             plain = cast(BinaryIO, _ConvertedStream(plain, _SeparatorReplacer(self.separator.encode())))
+        if self.quote == "'":  # in UTF-8 no other character has the byte of a quote
+            plain = cast(BinaryIO, _ConvertedStream(plain, lambda read: read.translate(SWAPPED_QUOTES)))
         return plain
 
 

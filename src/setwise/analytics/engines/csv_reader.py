@@ -11,7 +11,7 @@ names, and the row of its first user would be lost.
 import csv
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
@@ -20,7 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from setwise.analytics.engines.csv_format import MARKS, UNIT_SEPARATOR, CsvFormat, codec_name, distinct
+from setwise.analytics.engines.csv_format import (
+    MARKS,
+    SWAPPED_QUOTES,
+    UNIT_SEPARATOR,
+    CsvFormat,
+    codec_name,
+    distinct,
+)
 from setwise.analytics.engines.csv_records import Layout, Records
 
 LONGEST_HEADER = 1_000_000
@@ -149,6 +156,8 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
         if "\r" in text:
             raise UnreadableHeader("its lines end in carriage returns alone: convert it with tr '\\r' '\\n'") from None
         raise UnreadableHeader("its first line is too long for a header") from None
+    if form.quote == "'":
+        cells = [cell.encode().translate(SWAPPED_QUOTES).decode() for cell in cells]
     return tuple(cell.replace(UNIT_SEPARATOR, form.separator).strip() for cell in cells)
 
 
@@ -265,8 +274,9 @@ class CsvFile:
             return
         parse, parse_kept = partial(self._parse, columns=columns), partial(self._parse_kept, columns=columns)
         for table in self._records(layout).blocks(parse, parse_kept):
-            batches = table.to_batches()
-            yield from map(self._with_separators, batches) if len(self._format.separator) > 1 else batches
+            batches: Iterable[pa.RecordBatch] = table.to_batches()
+            batches = map(self._with_separators, batches) if len(self._format.separator) > 1 else batches
+            yield from map(_with_swapped_quotes, batches) if self._format.quote == "'" else batches
 
     def count_lines(self) -> tuple[int, int]:
         """Return (lines, kept lines): how many lines below the header are not blank, and how many of these are read.
@@ -334,6 +344,20 @@ class CsvFile:
                 quoted_strings_can_be_null=True,
             ),
         )
+
+
+def _with_swapped_quotes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch of columns of text with double quotes in place of single ones, and single in place of double ones.
+
+    `CsvFormat.open_converted` exchanges the quotes of files with cells in single quotes, also within cells.
+    """
+    columns = []
+    for column in batch.columns:
+        validity, offsets, cells = column.buffers()
+        swapped = None if cells is None else pa.py_buffer(cells.to_pybytes().translate(SWAPPED_QUOTES))
+        buffers = [validity, offsets, swapped]
+        columns.append(pa.Array.from_buffers(column.type, len(column), buffers, offset=column.offset))
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def decode_column(column: pa.ChunkedArray) -> pa.ChunkedArray:

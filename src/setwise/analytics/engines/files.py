@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
-from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
+from setwise.analytics.engines.csv_format import COMPRESSIONS, QUOTES, CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile, OpenFile, UnreadableHeader
 from setwise.analytics.engines.object_store import (
     SCHEME,
@@ -335,6 +335,7 @@ class CsvOptions:
     """How CSV files are written, as the data holder declares it.
 
     - `separator` is the text between cells. None means a comma for .csv and a tab for .tsv.
+    - `quote` is the character around cells with separators or line ends in them: a double quote, or a single one.
     - `columns` names the columns of files without a header. None means that the files have a header.
     - `encoding` is the encoding of the files.
     - `skip_lines` is the number of lines above the header or the first row.
@@ -358,12 +359,15 @@ class CsvOptions:
     thousands: str = ""
     date_format: str | None = None
     null: tuple[str, ...] = ()
+    quote: str = '"'
 
     def __post_init__(self) -> None:
         set_fields(self, null=tuple(self.null))
         self.cells  # noqa: B018 - evaluated because it raises for bad options of cells
         if self.header is not None and self.header == (self.columns is not None):
             raise InvalidParameter("a file without a header needs the names of its columns, and one with a header none")
+        if self.quote not in QUOTES:
+            raise InvalidParameter(f"the quote around cells must be \" or ' (single), not {self.quote!r}")
         if self.format is not None and self.format not in FORMATS:
             raise InvalidParameter(f"the format must be one of {', '.join(FORMATS)}, not {self.format!r}")
 
@@ -395,6 +399,7 @@ class CsvOptions:
         try:
             return CsvFormat(
                 separator=CSV_SEPARATORS.get(suffix, ",") if self.separator is None else self.separator,
+                quote=self.quote,
                 columns=self.columns,
                 encoding=self.encoding,
                 skip_lines=self.skip_lines,
@@ -483,6 +488,7 @@ _WORDS: dict[str, type] = {
     "thousands": str,
     "date_format": str,
     "null": list,
+    "quote": str,
     "types": dict,
 }
 """The keys that a description may have, with the types of their values."""

@@ -150,6 +150,8 @@ class TableCheck:
             for name in ("format", "separator", "encoding", "skip_lines"):
                 if values[name] != getattr(usual, name):
                     words += [f"--{name.replace('_', '-')}", "tab" if values[name] == "\t" else str(values[name])]
+            if options.quote == "'":
+                words += ["--quote", "single"]
             if options.columns is not None:
                 words += ["--no-header", "--columns", ",".join(options.columns)]
             elif options.header:
@@ -168,7 +170,8 @@ class TableCheck:
         if self.csv is not None:
             usual = CsvOptions()
             for name in (
-                *("format", "separator", "encoding", "skip_lines", "decimal", "thousands", "date_format", "null"),
+                *("format", "separator", "quote", "encoding", "skip_lines"),
+                *("decimal", "thousands", "date_format", "null"),
             ):
                 if getattr(self.csv, name) != getattr(usual, name):
                     words[name] = getattr(self.csv, name)
@@ -214,8 +217,9 @@ class TableCheck:
         separator = self.csv.format_of(self.csv.suffix_of(Path(self.source))).separator
         above = f", below {self.csv.skip_lines} other line(s)" if self.csv.skip_lines else ""
         header = "no header" if self.csv.columns is not None else "a header"
+        quotes = " in single quotes" if self.csv.quote == "'" else ""
         return (
-            f"text in {self.csv.encoding}, {self.counts.rows:,} rows of {len(self.counts.columns)} cells with "
+            f"text in {self.csv.encoding}, {self.counts.rows:,} rows of {len(self.counts.columns)} cells{quotes} with "
             f"{SEPARATORS.get(separator, repr(separator))} between them, {header}{above}"
         )
 
@@ -367,6 +371,7 @@ def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str]
         while block := opened.read(_BLOCK):
             tail = (tail + block)[-_TAIL:]
     lines = tail.decode("utf-8", "replace").strip().splitlines(keepends=True)
+    # The stream has double quotes around cells, whatever the file has.
     cells = split_rows(lines[-1:], form.separator)[0][0] if lines else []
     word = next((cell for cell in cells if is_total(cell)), None)
     if word is None or word in noted or word in options.cells.null:

@@ -121,7 +121,7 @@ def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
     little: at the beginning of the file, half or more of the skipped lines would be skipped in the copy, too.
     """
     form = csv.format_of(csv.suffix_of(file))
-    if not can_be_copied(file, csv.encoding):
+    if not can_be_copied(file, csv.encoding) or csv.quote != '"':
         return ""
     text = read_sample(file, form)
     if '\\"' not in text:
@@ -165,15 +165,16 @@ def with_changed_cells(
     if not can_be_copied(file, csv.encoding) or len(separator) > 1 or column not in names:
         return ""
     above, place = csv.skip_lines + (csv.columns is None), [*names].index(column)
+    quotes = ",quotechar=chr(39)" if csv.quote == "'" else ""
     # The program has no sign that a shell changes between double quotes, so that it can be read where it is shown.
     program = (
         "import csv,re,sys,datetime; "
         f"[f.reconfigure(encoding='{codec_name(csv.encoding)}',errors='surrogateescape',newline='') "
         "for f in (sys.stdin,sys.stdout)]; "
         f"new=lambda c,m: {value} if m else c; "
-        f"csv.writer(sys.stdout,delimiter={separator!r},lineterminator=chr(10)).writerows("
+        f"csv.writer(sys.stdout,delimiter={separator!r}{quotes},lineterminator=chr(10)).writerows("
         f"[new(c,re.fullmatch('{pattern}',c.strip())) if n>={above} and i=={place} else c for i,c in enumerate(r)] "
-        f"for n,r in enumerate(csv.reader(sys.stdin,delimiter={separator!r})))"
+        f"for n,r in enumerate(csv.reader(sys.stdin,delimiter={separator!r}{quotes})))"
     )
     if separator == "\t":
         program = program.replace(repr(separator), "chr(9)")

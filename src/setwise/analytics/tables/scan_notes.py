@@ -66,6 +66,8 @@ def _arguments(words: Sequence[str]) -> dict[str, Any]:
                 arguments.setdefault("types", {})[column] = kind
             case "columns":
                 arguments[name] = next(remaining).split(",")
+            case "quote":
+                arguments[name] = {"double": '"', "single": "'"}.get(quote := next(remaining), quote)
             case "skip_lines":
                 arguments[name] = int(next(remaining))
             case _:
@@ -73,7 +75,7 @@ def _arguments(words: Sequence[str]) -> dict[str, Any]:
     return arguments
 
 
-_VALUED = "separator|skip-lines|columns|encoding|format|type|decimal|thousands|date-format|null"
+_VALUED = "separator|quote|skip-lines|columns|encoding|format|type|decimal|thousands|date-format|null"
 _OPTION = rf"--(?:no-header|header|(?:{_VALUED}) (?:'[^']*'|[^\s,;:)]+(?:,[^\s,;:)]+)*))(?![\w-])"
 _OPTIONS = re.compile(rf"{_OPTION}(?: {_OPTION})*")
 """Options for reading a file, as a message names them for the command line, with a blank between two of them."""

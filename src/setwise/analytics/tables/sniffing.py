@@ -5,6 +5,7 @@ can change how a file is read.
 """
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +42,9 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
     text = read_sample(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""), encoding=declared.encoding))
     separator = declared.separator or _separator(text)
     lines = text.splitlines(keepends=True)
-    rows = split_rows(lines[declared.skip_lines :], separator)
+    lines = lines[declared.skip_lines :]
+    declared = replace(declared, quote=_quote(lines, separator) if declared.quote == '"' else declared.quote)
+    rows = split_rows(lines, separator, declared.quote)
     if not any(any(row) for row, _ in rows):
         raise UnsuitableTable(f"{file} has no lines of text")
     return _with_names(_with_place(declared, file, separator, ending), rows)
@@ -141,14 +144,63 @@ def _separator(text: str) -> str:
     return best if agreement(best)[0] > 0 else ","
 
 
-def split_rows(lines: Sequence[str], separator: str) -> list[tuple[Row, int]]:
+def stands_in_single_quotes(file: TableFile, csv: CsvOptions) -> bool:
+    """Return whether cells of `file` stand in single quotes, as in 'Smith, John', which `csv` does not say.
+
+    `csv` says how the file is written otherwise. Only the beginning of the file is looked at.
+    """
+    if csv.quote != '"':
+        return False
+    form = csv.format_of(csv.suffix_of(file))
+    text = read_sample(file, form)
+    return _quote(text.splitlines(keepends=True)[csv.skip_lines :], form.separator) == "'"
+
+
+def _quote(lines: Sequence[str], separator: str) -> str:
+    """Return the character in which cells of the CSV `lines` stand: a double or a single quote.
+
+    It is the single quote in two cases. Either some cell in single quotes has a line end or the text `separator` in it,
+    and more lines belong to records of the usual number of cells than with double quotes. Or all filled cells of some
+    column stand in single quotes.
+    """
+    if not any("'" in line for line in lines):
+        return '"'
+    cells = (cell for row, _ in split_rows(lines, separator, "'") for cell in row)
+    # A cell in double quotes is cut at the separator here, so that only a cell in single quotes still has one.
+    has_separators = any(separator in cell or "\n" in cell for cell in cells)
+    if has_separators and _fit(lines, separator, "'") > _fit(lines, separator, '"'):
+        return "'"
+    columns: dict[int, list[str]] = {}
+    for row, _ in split_rows(lines, separator)[1:]:
+        for place, cell in enumerate(row):
+            if cell:
+                columns.setdefault(place, []).append(cell)
+    quoted = [all(re.fullmatch("'[^']*'", cell) for cell in cells) for cells in columns.values() if len(cells) > 1]
+    return "'" if any(quoted) else '"'
+
+
+def _fit(lines: Sequence[str], separator: str, quote: str) -> int:
+    """Return how many of the CSV `lines` belong to records of the most frequent number of cells, if it is not 1.
+
+    `separator` is the text between cells, and cells may stand in the character `quote`.
+    """
+    rows = split_rows(lines, separator, quote)
+    ends = [0, *(end for _, end in rows)]
+    lines_of: Counter[int] = Counter()
+    for (row, end), start in zip(rows, ends, strict=False):
+        lines_of[len(row)] += end - start
+    width = lines_of.most_common(1)[0][0] if lines_of else 1
+    return lines_of[width] if width > 1 else 0
+
+
+def split_rows(lines: Sequence[str], separator: str, quote: str = '"') -> list[tuple[Row, int]]:
     """Return the records of the CSV `lines`, each as (cells, number of the line at which the record ends).
 
-    `separator` is the text between cells. A record with a line break in a quoted cell takes several lines. A blank line
-    is a record of one empty cell.
+    `separator` is the text between cells, which may stand in the character `quote`. A record with a line break in a
+    quoted cell takes several lines. A blank line is a record of one empty cell.
     """
     mark = separator if len(separator) == 1 else "\x1f"
-    reader = csv.reader((line.replace(separator, mark) for line in lines), delimiter=mark)
+    reader = csv.reader((line.replace(separator, mark) for line in lines), delimiter=mark, quotechar=quote)
     try:
         records = [(row, reader.line_num) for row in reader]
     except csv.Error:

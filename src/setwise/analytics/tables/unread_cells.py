@@ -25,7 +25,7 @@ from setwise.analytics.tables.cell_doubts import (
 from setwise.analytics.tables.check import total_line_note
 from setwise.analytics.tables.clean_copies import COPY, signs_note, with_doubled_quotes
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
-from setwise.analytics.tables.sniffing import sniff
+from setwise.analytics.tables.sniffing import sniff, stands_in_single_quotes
 from setwise.analytics.tables.undecoded_csv import undecoded_cells
 from setwise.analytics.tables.user_cells import user_notes
 from setwise.analytics.tables.writing import (
@@ -75,6 +75,9 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         return []
     files = files_of(str(source).partition("::")[0]) if is_path else ()
     is_text = bool(files) and magic_of(files[0]) is None
+    if is_text and stands_in_single_quotes(files[0], csv):
+        quotes = "cells stand in single quotes, which would be read as part of them, and separators in them divide them"
+        return [ScanNote(f"{quotes}: {write(['--quote', 'single'])} reads them", mostly_unreadable=True)]
     lines = _lost_lines(files, csv, write) if is_text else []
     raw = untyped_table(source, table.table_name, csv)
     objects = [] if is_path else _skipped_objects(source, f"{table.user or ''} {question}")

@@ -108,6 +108,8 @@ class Dataset:
                 del definition[name]
         if self.unit == USER:
             del definition["unit"]
+        if self.csv.quote == CsvOptions().quote:
+            del definition["csv"]["quote"]
         return json.dumps(definition, sort_keys=True)
 
     @staticmethod

@@ -1,0 +1,107 @@
+"""A file that would be misread is refused with a command that reads it, or a note on standard error says what is lost.
+
+Each test asks by the command line, runs what the refusal proposes to paste, and compares with the true counts.
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.command_line import Done
+from tests.command_line import setwise as setwise_fixture  # noqa: F401
+
+import setwise as package
+
+USERS = range(400)
+CITIES = ("Oslo", "Paris", "Bergen", "Rome")
+COUNTS = dict.fromkeys(CITIES, 100)
+PAID = ("--user", "user", "--epsilon", "90", "--delta", "0.001", "--json")
+Command = Callable[..., Done]
+
+
+def table(row: Callable[[int], str], header: str = "user,city,amount", end: str = "\n") -> str:
+    """Return a file with a row for each of 400 users, of which `row` returns all but the user."""
+    return end.join([header, *(f"u{user},{row(user)}" for user in USERS)]) + end
+
+
+def plain(user: int) -> str:
+    return f"{CITIES[user % 4]},{user % 50}"
+
+
+def statement(path: Path) -> str:
+    return f"SELECT city, COUNT(*) AS n, AVG(amount) AS mean FROM '{path}' GROUP BY city"
+
+
+def ask(setwise: Command, path: Path, *words: str) -> Done:
+    return setwise("sql", statement(path), *PAID, *words)
+
+
+def pasted(setwise: Command, refused: Done) -> Done:
+    """Run the command with which a refusal says to ask again, or to ask a copy, as it stands."""
+    message = " ".join(refused.stderr.split())
+    _, found, copy = message.partition("or ask the copy with: ")
+    if not found:
+        _, found, command = message.partition("ask again with: setwise ")
+        assert found, message
+        return setwise(*shlex.split(command))
+    command = copy.replace(" && setwise ", f" && {sys.executable} -m setwise.cli.main ")
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=120)
+    return Done(command, done.returncode, done.stdout[done.stdout.find('{"columns"') :], done.stderr)
+
+
+def counts(done: Done) -> dict[str, float]:
+    """Return the released number of rows of each city."""
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout[done.stdout.find('{"') :])["rows"]
+    return {row["city"]: row["n"]["value"] for row in rows}
+
+
+def assert_counts(done: Done) -> None:
+    """Check the released counts against the true ones; noise beyond 20 has a chance below 1e-9."""
+    assert counts(done) == pytest.approx(COUNTS, abs=20)
+
+
+SINGLE_QUOTED = {
+    "all": (lambda user: f"'{CITIES[user % 4]}','{user % 50}'", "user,city,amount"),
+    "where a separator is": (lambda user: plain(user) + ("," + ("'Smith, John'" if user % 3 else "Plain")),
+                             "user,city,amount,name"),
+    "with line ends": (lambda user: plain(user) + ("," + ("'Smith,\nJohn'" if user % 3 else "Plain")),
+                       "user,city,amount,name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SINGLE_QUOTED)
+def test_cells_in_single_quotes_are_read_by_the_command_that_the_refusal_names(
+    kind: str,
+    setwise: Command,
+    tmp_path: Path,
+):
+    row, header = SINGLE_QUOTED[kind]
+    path = tmp_path / "quoted.csv"
+    path.write_text(table(row, header))
+    refused = ask(setwise, path)
+    assert refused.returncode
+    assert "--quote single" in refused.stderr
+    assert_counts(pasted(setwise, refused))
+    checked = json.loads(setwise("check", path, "--json", "--save").stdout)
+    assert checked["options"][:2] == ["--quote", "single"]
+    assert (checked["rows"], checked["lost_lines"]) == (400, 0)
+    assert_counts(ask(setwise, path))
+    with package.open(path, user="user", quote="'", types={"amount": "integer"}) as session:
+        assert session.histogram(item="city", epsilon=90, delta=1e-3).labels
+    with pytest.raises(package.errors.UnsuitableTable, match='quote="\'"'):  # noqa: SIM117
+        with package.open(path, user="user", csv={"quote": '"', "separator": ","}) as session:
+            session.histogram(item="city", epsilon=1, delta=1e-3)
+
+
+@pytest.mark.parametrize("city", ["'s-Hertogenbosch", "L'Aquila", "'quoted'", "\"'a, b'\""])
+def test_a_file_with_apostrophes_is_no_file_in_single_quotes(city: str, setwise: Command, tmp_path: Path):
+    path = tmp_path / "apostrophes.csv"
+    path.write_text(table(lambda user: plain(user) if user % 4 else f"{city},{user % 50}"))
+    done = ask(setwise, path)
+    assert "single" not in done.stderr
+    assert counts(done)[city.strip('"')] == pytest.approx(100, abs=20)
