@@ -28,8 +28,8 @@ AnswerTarget = Callable[[Target, float | None], Bracket]
 class Bound:
     """One proven bound on the delta or epsilon of a composition of mechanisms.
 
-    - `answer` computes the bound. It maps a `Target` (which asks for the delta at an epsilon or the epsilon at a delta)
-      and a wanted relative width to a bracket: a certified interval [lower, upper].
+    - `answer` computes the bound. The function maps a `Target` (which asks for the delta at an epsilon or the epsilon
+      at a delta) and a wanted relative width to a bracket: a certified interval [lower, upper].
     - `method` and `statement` name the computation and its proof in results.
     - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
     - `enough`: a caller who asks for no width tries no further bound if the bracket is at most this wide, relative to
@@ -220,8 +220,8 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return the bound on the delta and epsilon of those uses in `kinds` that have fixed dominating pairs.
 
-    It is nearly exact, and holds whatever the analyst chooses on the fly, because the delta of such uses is the same in
-    every order.
+    The bound is nearly exact, and holds whatever the analyst chooses on the fly, because the delta of such uses is the
+    same in every order.
 
     - `kinds` are mechanism uses, sorted by how they compose. Of the uses without a fixed dominating pair, only the
       probability of outright failure (in which everything may be revealed) is included.

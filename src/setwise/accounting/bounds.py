@@ -299,8 +299,8 @@ def _first_narrow(
 def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     """Return the upper bound on delta and epsilon in which one Gaussian replaces all bounded-range uses in `kinds`.
 
-    The bound is valid because the Gaussian mechanism dominates these uses in any adaptive order. It is quick to
-    compute. With many bounded-range uses it is nearly the best bound, because some analyst has nearly this delta.
+    The bound is valid because the Gaussian mechanism dominates these uses in any adaptive order. The bound is quick to
+    compute. With many bounded-range uses it is nearly the best one, because some analyst has nearly this delta.
     """
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
@@ -347,8 +347,8 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     def reached(target: Target) -> float:
         """Return a lower bound on the delta or epsilon that `target` asks for; 0 if none is known.
 
-        It is the delta or epsilon of an analyst who uses randomized responses that satisfy the bounded-range
-        guarantees. The variable `kinds` of the function around it has the uses.
+        The lower bound is the delta or epsilon of an analyst who uses randomized responses that satisfy the
+        bounded-range guarantees. The variable `kinds` of the function around it has the uses.
         """
         return max((bound.answer(target, None).lower for bound in worst_responses(kinds, target)), default=0.0)
 
@@ -608,7 +608,7 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
     """Return the bound, computed on a grid of epsilons, for analysts who go through `stages` one after the other.
 
-    It gives the largest delta over all these analysts.
+    The bound gives the largest delta over all these analysts.
 
     - `stages`: each stage is a set of uses, which the analyst makes in any order before the next stage.
     - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
@@ -648,8 +648,9 @@ def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
     """Return whether the slow one of two upper bounds is probably lower than the quick one for the uses `kinds`.
 
     Both bound the delta or epsilon that `target` asks for. The quick bound replaces all bounded-range uses of small
-    epsilon by one Gaussian. The slow bound follows an analyst from use to use on a grid. It gives each bounded-range
-    use a price, and keeps only the sum of the prices of the remaining uses instead of the list of these uses.
+    epsilon by one Gaussian. The slow bound follows an analyst from use to use on a grid. This slow bound gives each
+    bounded-range use a price, and tracks only the sum of the prices of the remaining uses instead of the list of these
+    uses.
     """
     # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
     # tilt of `target`.

@@ -119,8 +119,8 @@ def sum_above(first: float, second: float) -> float:
 def probability(value: float, error: float) -> Bracket:
     """Return a bracket for a probability that was computed as `value` with an absolute error of at most `error`.
 
-    The bracket (a certified interval) goes from `value` - `error` to `value` + `error`, but not beyond [0, 1]. It is
-    [0, 1] if `value` or `error` is NaN.
+    The bracket (a certified interval) goes from `value` - `error` to `value` + `error`, but not beyond [0, 1]. The
+    result is [0, 1] if `value` or `error` is NaN.
     """
     if math.isnan(value) or math.isnan(error):
         return Bracket(0.0, 1.0)
@@ -258,7 +258,7 @@ def _height(value: float, delta: float) -> float:
     """Return log(value / delta), where `value` is a computed delta and `delta` the wanted one.
 
     A search for the epsilon with the wanted delta looks for the zero of this number, which is positive if the computed
-    delta is too large. It is at least `CONFIG.lowest`, so that it is finite if `value` is 0.
+    delta is too large. The result is at least `CONFIG.lowest`, so that it is finite if `value` is 0.
     """
     return max(math.log(value / delta), CONFIG.lowest) if value > 0.0 else CONFIG.lowest
 

@@ -173,8 +173,8 @@ def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
     """Return the noise or the epsilon of a plan that meets `target`, a limit on delta, with hardly anything to spare.
 
     A plan has one free parameter, a noise scale or an epsilon, and `name` is its name for the error message. The
-    returned value is certified to meet the target. It lies between `worst`, the value with the largest delta (least
-    noise or largest epsilon), and `best`, the value with the smallest delta.
+    returned value is certified to meet the target. The value lies between `worst`, the value with the largest delta
+    (least noise or largest epsilon), and `best`, the value with the smallest delta.
 
     Raises: `Unattainable` if even `best` does not meet the target.
     """

@@ -371,7 +371,7 @@ class Composition:
         """Return `stronger`, this composition's bound, with its lower end raised by a bound for a weaker interaction.
 
         - `other` is the weaker interaction, in which the analyst may decide less on the fly, so its lower end is valid
-          here too. It is used only if it is quick to compute.
+          here too. The lower end is used only if it is quick to compute.
         - `target` asks for a delta or an epsilon.
         - `effort` says how narrow the bracket (a certified interval) under `other` must be.
         """

@@ -125,6 +125,6 @@ def zero_concentrated_to_approx(guarantee: ZeroConcentratedDP, delta: float) -> 
 def _sum_of_failures(first: float, second: float) -> float:
     """Return the sum of the failure probabilities `first` and `second`, rounded up.
 
-    It is kept below 1, because a guarantee must have a failure probability below 1.
+    The result is kept below 1, because a guarantee must have a failure probability below 1.
     """
     return min(up(first + second), math.nextafter(1.0, 0.0)) if first else second

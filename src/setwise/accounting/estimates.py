@@ -40,9 +40,9 @@ def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
 def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
     """Return approximately the epsilon at `delta` of `uses` that an analyst may make in any order, adapting to answers.
 
-    The estimate takes about a millisecond and serves searches; it is not a bound. It is infinite if `delta` is below
-    the probability of outright failure (in which everything may be revealed). It is also infinite if `delta` equals
-    this probability and some loss is unbounded.
+    The estimate takes about a millisecond and serves searches; it is not a bound. The estimate is infinite if `delta`
+    is below the probability of outright failure (in which everything may be revealed). It is also infinite if `delta`
+    equals this probability and some loss is unbounded.
     """
     kinds = classify(uses)
     largest = _largest(uses)

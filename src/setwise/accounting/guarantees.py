@@ -261,7 +261,8 @@ class BoundedRange(Guarantee):
     def worst_known_example(self) -> PureDP | None:
         """Return epsilon/2-DP randomized response, a known mechanism that has epsilon-bounded range.
 
-        It serves for lower bounds on delta. The result is None if epsilon/2 is below 1e-12, the least epsilon allowed.
+        The delta of this mechanism is a lower bound on the delta that can be promised from bounded range alone. The
+        result is None if epsilon/2 is below 1e-12, the least epsilon allowed.
 
         Theorem: epsilon-DP implies 2 epsilon-bounded range (DurfeeRo19).
         """
@@ -507,7 +508,7 @@ class ApproxDP(Guarantee):
 class DiscreteLaplace(Guarantee):
     """Integer Laplace noise: P[noise = z] is proportional to exp(-|z| / scale) for every integer z.
 
-    It is added to an integer that one user changes by at most `sensitivity`.
+    The noise is added to an integer that one user changes by at most `sensitivity`.
     """
 
     kind = "discrete-laplace"
@@ -545,7 +546,7 @@ class DiscreteLaplace(Guarantee):
 class DiscreteGaussian(Guarantee):
     """Integer Gaussian noise: P[noise = z] is proportional to exp(-z^2 / (2 sigma^2)) for every integer z.
 
-    It is added to an integer that one user changes by at most `sensitivity`.
+    The noise is added to an integer that one user changes by at most `sensitivity`.
     """
 
     kind = "discrete-gaussian"
@@ -577,7 +578,7 @@ class DiscreteGaussian(Guarantee):
 class TruncatedDiscreteGaussian(Guarantee):
     """Integer Gaussian noise of parameter `sigma`, conditioned on the values {-bound, ..., bound}.
 
-    It is added to an integer that one user changes by at most `sensitivity`. An outcome that only one of two
+    The noise is added to an integer that one user changes by at most `sensitivity`. An outcome that only one of two
     neighbouring tables can produce counts as an outright failure.
     """
 

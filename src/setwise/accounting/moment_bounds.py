@@ -104,8 +104,8 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
 def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
     """Return the bound that composes the Gaussian uses in `kinds` exactly, and all other uses by their zCDP parameters.
 
-    The result is None if there are no Gaussian uses, or if the zCDP parameter rho of the other uses is 0. It is None
-    also if every use has a dominating pair or bounded range, because better bounds exist then.
+    The result is None if there are no Gaussian uses, or if the zCDP parameter rho of the other uses is 0. The result is
+    None also if every use has a dominating pair or bounded range, because better bounds exist then.
     """
     from setwise.accounting.methods.moments import ClassesBesideGaussian, zero_concentrated_sum
 

@@ -56,7 +56,7 @@ def _parameter_names(kind: type[Guarantee]) -> str:
 
 
 def _fewest(kind: type[Guarantee]) -> int:
-    """Return how many parameters the written form of a `kind` of guarantee must have: those without a default value."""
+    """Return how many parameters the written form of a `kind` of guarantee must have, because they have no default."""
     return sum(field.default is MISSING for field in fields(kind))  # type: ignore[arg-type]
 
 

@@ -111,8 +111,8 @@ _LARGEST_EXPONENT = 200.0
 def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
     """Return the price mu^2 = (sensitivity / sigma)^2 of Gaussian noise in a budget of mu squared, rounded up.
 
-    `sigma` is the standard deviation of the noise. The price does not depend on the remaining budget. It also holds for
-    Gaussian noise that is rounded to integers.
+    `sigma` is the standard deviation of the noise. The price does not depend on the remaining budget. The price also
+    holds for Gaussian noise that is rounded to integers.
 
     Theorem: Gaussian losses add up; rounding to integers is post-processing.
     """
@@ -204,7 +204,7 @@ def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, mis
       mechanism of mu^2 = `remaining` + p dominates the use followed by a Gaussian of mu^2 = `remaining`. The more
       remains, the lower the price may be.
     - `missing` is for truncated noise: a bound on the probability that untruncated noise falls outside of the outcomes
-      that both of two neighbouring tables can produce. It is 0 for noise that is not truncated.
+      that both of two neighbouring tables can produce. `missing` is 0 for noise that is not truncated.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """
@@ -314,7 +314,7 @@ def _price_of_gain(root: float, gained: float) -> float:
     - `gained` is the amount divided by 2 phi(w), where phi is the standard normal density.
 
     The result is 4 d (2 w + d), rounded up, where d is the smallest number with int_0^d exp(-w x - x^2/2) dx >=
-    `gained`. It is infinite if the integral cannot reach `gained`.
+    `gained`. The result is infinite if the integral cannot reach `gained`.
     """
     # `_by_total_variation` derives the formula. Newton's method finds d from the left, because the integral is concave
     # in d, and the d used is checked. For d close to 0 the integral is replaced by its lower bound d (1 - d (w / 2 + d
@@ -366,8 +366,8 @@ _SUMMED_SIGMA = 1e5
 def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
     """Return an upper bound on the probability that truncated integer Gaussian noise fails outright.
 
-    Noise of parameter `sigma` is truncated to {-bound, ..., bound}. It fails if only one of two neighbouring tables,
-    whose true values differ by `sensitivity`, can produce the outcome.
+    Noise of parameter `sigma` is truncated to {-bound, ..., bound}. The noise fails if only one of two neighbouring
+    tables, whose true values differ by `sensitivity`, can produce the outcome.
     """
     # With g(z) = exp(-z^2 / (2 sigma^2)), T the bound and s the sensitivity, the probability is sum_{z=T-s+1}^{T} g(z)
     # / sum_{z=-T}^{T} g(z).

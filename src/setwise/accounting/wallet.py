@@ -126,7 +126,7 @@ def gaussian_of(size: float) -> Gaussian:
 def _sigma(size: float) -> float:
     """Return 1 / sqrt(`size`), the sigma of the Gaussian with mu^2 = `size`.
 
-    It is rounded down, because less noise only raises the delta, so that bounds stay valid.
+    The result is rounded down: less noise has a larger delta, so bounds computed from this sigma stay valid.
     """
     return down(1.0 / math.sqrt(size)) * (1.0 - 4.0 * UNIT)
 
@@ -134,8 +134,8 @@ def _sigma(size: float) -> float:
 def wallet_for(epsilon: float, delta: float) -> float:
     """Return the largest mu^2 = (sensitivity / sigma)^2 for which one Gaussian mechanism is (`epsilon`, `delta`)-DP.
 
-    The result is rounded down so far that the delta of its Gaussian at `epsilon` is certified to be at most `delta`. It
-    is the budget of an account that promises (`epsilon`, `delta`)-DP.
+    The result is rounded down so far that the delta of its Gaussian at `epsilon` is certified to be at most `delta`.
+    The result is the budget of an account that promises (`epsilon`, `delta`)-DP.
     """
     import numpy as np
 

@@ -125,7 +125,7 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
 
     Callers weight the probability of each privacy loss L by exp(rate L), so that the losses that decide delta become
     likely (an exponential tilt). `target` asks for the delta at an epsilon, or for the epsilon at a delta. The result
-    may be negative for an epsilon below the mean loss. It is 0 for a delta that is not above the probability of
+    may be negative for an epsilon below the mean loss. The result is 0 for a delta that is not above the probability of
     outright failure (in which everything may be revealed).
     """
     saddle = proxy_saddle(kinds.linear, kinds.ranges)

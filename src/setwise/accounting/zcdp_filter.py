@@ -51,9 +51,9 @@ class Spent:
     def plus(self, use: Use) -> "Spent":
         """Return these totals with the uses of `use` (a guarantee and a count) added.
 
-        Each of these uses is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). It
-        adds r = rho + max(xi, 0) to the field `rho`, because (xi, rho)-zCDP implies r-zCDP. The probability of outright
-        failure is added to `failure_sum`.
+        Each of these uses is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). The
+        use adds r = rho + max(xi, 0) to the field `rho`, because (xi, rho)-zCDP implies r-zCDP. The probability of
+        outright failure is added to `failure_sum`.
         """
         # A positive xi may be added because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi +
         # rho).
@@ -80,7 +80,8 @@ class ZcdpFilter:
     """An overall (epsilon, delta) budget for uses whose parameters are chosen on the fly, accounted by zCDP.
 
     `failure_share` is the share of delta for outright failures (in which everything may be revealed). The sum of the
-    rho of all uses is limited to `rho_budget`, for which zCDP implies (epsilon, delta)-DP with the rest of delta.
+    rho of all uses is limited to `rho_budget`, for which zCDP implies (epsilon, delta)-DP with the remaining share of
+    delta.
 
     >>> round(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget, 5)
     0.02294

@@ -164,9 +164,9 @@ class DrawOrders:
     def levels(self) -> NDArray[np.int64]:
         """Return every sum of prices that some subset of the uses has, in ascending order, from 0 to `total`.
 
-        These sums are the states of the dynamic program with prices. It computes the largest delta over all orders of
-        the uses, and tracks only the sum of the prices of the remaining uses, which may be any subset. Prices are
-        positive whole numbers.
+        These sums are the states of the dynamic program with prices. The program computes the largest delta over all
+        orders of the uses, and tracks only the sum of the prices of the remaining uses, which may be any subset. Prices
+        are positive whole numbers.
 
         Requires: `prices` is not empty.
         """
@@ -291,8 +291,9 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
     `groups` are bounded-range mechanisms as (epsilon, count). If there are too many combinations of remaining uses, the
     result has a price for each use, and the program tracks only the sum of the prices of the remaining uses (see
-    `DrawOrders`). It then computes an upper bound instead of the largest delta. The prices are chosen so that the upper
-    bound is only a little too large if delta, as a function of the overall epsilon x, falls about like exp(-`tilt` x).
+    `DrawOrders`). In that case the program computes an upper bound instead of the largest delta. The prices are chosen
+    so that the upper bound is only a little too large if delta, as a function of the overall epsilon x, falls about
+    like exp(-`tilt` x).
     """
     # A state is the vector of remaining counts. If there would be too many vectors, a state is a sum of prices instead
     # (see `DrawOrders`), and the maximum is only an upper bound on delta, because impossible orders are allowed too. To
@@ -317,8 +318,8 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
     """Return the best prices found for the uses in `groups`, as `DrawOrders`, and a number that says how good they are.
 
     `groups` are bounded-range mechanisms as (epsilon, count); all uses of one group get the same price. A dynamic
-    program then tracks only the sum of the prices of the remaining uses. So it allows every sequence of uses whose
-    prices add up to the price of all uses, and computes an upper bound on delta over these sequences.
+    program then tracks only the sum of the prices of the remaining uses. So the program allows every sequence of uses
+    whose prices add up to the price of all uses, and computes an upper bound on delta over these sequences.
 
     The returned number is a bound on log E[exp(`tilt` L)], where L is the privacy loss of the worst of these sequences,
     and `tilt` is the rate at which log delta is expected to fall with epsilon. The smaller it is, the better are the
@@ -429,9 +430,9 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)` adds one bounded-range mechanism, for which `operator` stands: it returns the
-      profile of this mechanism followed by the mechanisms of `profile`, at `size` grid points. It may compute upper
-      bounds only, or lower bounds too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only upper
-      bounds are computed.
+      profile of this mechanism followed by the mechanisms of `profile`, at `size` grid points. The function may compute
+      upper bounds only, or lower bounds too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only
+      upper bounds are computed.
     - `progress` is called with 1.0 once per bounded-range use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
@@ -541,8 +542,8 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
     A privacy profile is delta as a function of epsilon, on a grid of epsilons.
 
     - `draws` are bounded-range uses with prices, positive whole numbers. The bound allows every sequence of uses whose
-      prices add up to the total price of `draws`. It is therefore quick to compute, and valid, because every real order
-      is such a sequence.
+      prices add up to the total price of `draws`. Every real order is such a sequence, so the bound is valid; and it is
+      quick to compute, because only the sum of the prices of the remaining uses is tracked.
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `progress` is called with 1.0 once per bounded-range use.

@@ -57,7 +57,7 @@ Integers = NDArray[np.int64]
 class OperatorConfig:
     """Constants that decide which parts of a grid of epsilons are computed together in one array operation.
 
-    They belong to `BoundedRangeStep`, which computes the privacy profile (delta as a function of epsilon) of a
+    The constants belong to `BoundedRangeStep`, which computes the privacy profile (delta as a function of epsilon) of a
     bounded-range mechanism followed by others. The profile is a maximum over grid cells (the intervals between
     neighbouring grid points) and over t, the larger loss of the mechanism. Each cell has a best t, and only values of t
     near it are tried. The constants change the time of a computation but not its result; the text below each says how.

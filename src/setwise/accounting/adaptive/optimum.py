@@ -266,12 +266,11 @@ class Optimum:
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
         """Return the delta of one analyst, who does not adapt to earlier answers, as a function of epsilon; or None.
 
-        This delta is a lower bound on the largest delta over all analysts, and is quick to compute. It is close to the
-        largest delta only if there are many bounded-range uses, because adapting then gains little. So the result is
-        None unless there are at least `CONFIG.many_uses` bounded-range uses, all of one epsilon. Before them, there may
-        be one stage of uses with fixed dominating pairs, if their losses are few enough to be listed one by one. `tilt`
-        is the rate at which log delta is expected to fall with epsilon; the analyst's mechanisms are chosen for this
-        rate.
+        This delta is a lower bound on the largest delta over all analysts, and is quick to compute. The two are close
+        only if there are many bounded-range uses, because adapting then gains little. So the result is None unless
+        there are at least `CONFIG.many_uses` bounded-range uses, all of one epsilon. Before them, there may be one
+        stage of uses with fixed dominating pairs, if their losses are few enough to be listed one by one. `tilt` is the
+        rate at which log delta is expected to fall with epsilon; the analyst's mechanisms are chosen for this rate.
         """
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
         # tried, near the t that is worst if profiles fall like exp(-`tilt` x), and the largest delta is taken.
@@ -571,8 +570,8 @@ class _GridSolution:
     mechanisms used first have fixed dominating pairs, their privacy losses are kept apart, and delta is averaged over
     them only when it is read.
 
-    - `upper` is the distribution of these losses, rounded so that delta can only rise. It has only the loss 0 if the
-      mechanisms used first have bounded range.
+    - `upper` is the distribution of these losses, rounded so that delta can only rise. The distribution has only the
+      loss 0 if the mechanisms used first have bounded range.
     - `lower` is the same distribution, rounded so that delta can only fall.
     - `rest` is the privacy profile (delta as a function of epsilon) of all mechanisms that `upper` does not cover.
     - `failure` is the bracket (certified interval) for the probability of outright failure, in which everything may be

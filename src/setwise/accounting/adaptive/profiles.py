@@ -205,7 +205,7 @@ class Band:
     def _deviations(self) -> float:
         """Number of standard deviations of the privacy loss that a grid covers beyond the epsilons of interest.
 
-        It grows with `depth`, about -log of the final delta, because a smaller delta depends on rarer losses.
+        The number grows with `depth`, about -log of the final delta, because a smaller delta depends on rarer losses.
         """
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 

@@ -118,8 +118,8 @@ class Refinement:
 
     - `wanted` is the width aimed for, relative to the upper end.
     - `asked`: whether the caller asked for this width, so that a wider bracket is an error.
-    - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
-      allows orders in which some mechanism is used too often.
+    - `exact`: whether a finer grid always narrows the bracket. A finer grid does not help if the upper bound rounds
+      epsilons up, or allows orders in which some mechanism is used too often.
     - `best` is the intersection of all brackets so far.
     - `shares_left`: probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses. Rounding
       errors depend on the tilt, so several shares of the usual tilt are tried; these are the shares not tried yet.
@@ -137,9 +137,11 @@ class Refinement:
 
     @property
     def done(self) -> bool:
-        """Whether to stop: the best bracket is as narrow as wanted, or its upper end is below `CONFIG.negligible`.
+        """Whether the search for a narrow bracket may end, because the best bracket so far is good enough.
 
-        An upper end that small is close to the smallest float, so no narrower bracket can be expected.
+        A bracket is a certified interval for delta or epsilon. The best bracket is good enough if it is as narrow as
+        wanted, or if its upper end is below `CONFIG.negligible`: so small an upper end is close to the smallest float,
+        so that no narrower bracket can be expected.
         """
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
@@ -203,8 +205,8 @@ def refine(
       estimated work of one call.
     - `width` is the wanted width, relative to the upper end. If it is None, `aim` is the width that is tried for, and a
       wider bracket is accepted.
-    - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
-      allows orders in which some mechanism is used too often.
+    - `exact`: whether a finer grid always narrows the bracket. A finer grid does not help if the upper bound rounds
+      epsilons up, or allows orders in which some mechanism is used too often.
     - `tilted`: whether `attempt` weights the probabilities of losses L by exp(tilt L). If so, smaller tilts are tried
       too, because rounding errors depend on the tilt.
     - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of cells.

@@ -157,7 +157,8 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
 def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
     """Return an approximation of the total privacy loss of all uses of an analyst who adapts to earlier answers.
 
-    Callers estimate the overall epsilon from the approximation, to choose the length of a grid; no bound depends on it.
+    Callers estimate delta or the overall epsilon from the approximation, for example to choose the length of a grid. No
+    bound depends on the approximation.
 
     - `linear` are uses with fixed dominating pairs, as pairs (noise, count).
     - `groups` are bounded-range uses, as pairs (epsilon, count). A bounded-range use has no fixed loss. For each tilt

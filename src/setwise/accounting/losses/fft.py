@@ -66,8 +66,8 @@ class Window:
     - `tilts`: the sum is computed once for each of these numbers, with the probabilities of losses L weighted by
       exp(tilt L). Each result gives a valid bound. A tilt keeps the digits of losses that are rare without it.
     - `left_tilt` and `right_tilt` are the numbers r for which Chernoff's bound E[exp(r S)] exp(-r end) limits the
-      probability that the total loss S is left or right of the interval. They are chosen so that the bound is nearly as
-      small as it can be: S has the mean `left` or `right` if its probabilities are weighted by exp(r S).
+      probability that the total loss S is left or right of the interval. Both numbers are chosen so that the bound is
+      nearly as small as it can be: S has the mean `left` or `right` if its probabilities are weighted by exp(r S).
     """
 
     # With `left_tilt` and `right_tilt`, Chernoff's bound limits the probability outside of the window.
@@ -187,7 +187,7 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
 def _convolve_directly(parts: Sequence[EqualLosses], lowest: int) -> Atoms:
     """Return the distribution of the sum of the losses of `parts`, computed by convolution without a Fourier transform.
 
-    It is for few losses. There it is more accurate than a Fourier transform, because all terms are positive; with many
+    With few losses this is quick, and more accurate than a Fourier transform, because all terms are positive. With many
     losses it is slow. Each part is a number of equal losses. All losses are multiples of one step, and `lowest` is the
     smallest possible sum in steps.
     """

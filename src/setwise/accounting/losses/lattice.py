@@ -112,8 +112,8 @@ class LossLattice:
 
     - `step` is the distance of neighbouring losses.
     - `first` is a whole number, which says where the lattice begins.
-    - `shift` is subtracted from every loss. It is 0 for upper bounds on delta; for lower bounds, it rounds all losses
-      down.
+    - `shift` is subtracted from every loss. The shift is 0 for upper bounds on delta; for lower bounds, it rounds all
+      losses down.
     - `infinite` is the probability of an infinite loss.
     - `relative_error` bounds the relative error of each entry of `mass`.
     """
@@ -249,8 +249,8 @@ def _decayed_sums(mass: Floats, step: float) -> Floats:
     """Return an array whose entry a is the sum over i <= a of mass[i] exp(-step (a - i)).
 
     `mass` has the probabilities of equally spaced losses in descending order, and `step` is their distance. The delta
-    at any epsilon follows from these sums without a loop over the losses. They are computed in blocks so short that no
-    exponential overflows.
+    at any epsilon follows from these sums without a loop over the losses. The sums are computed in blocks so short that
+    no exponential overflows.
     """
     block = min(mass.size, max(1, int(300.0 / step)))
     sums = np.empty_like(mass)

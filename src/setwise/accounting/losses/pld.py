@@ -256,9 +256,9 @@ class LatticeSum:
     def _sum_within(self, view: Window) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss, for an upper and a lower bound on delta.
 
-        They cover the total losses in the interval `view`. They are computed by Fourier transform, for which the
-        probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses; `view` also has the
-        tilts.
+        The distributions cover the total losses in the interval `view`. They are computed by Fourier transform, for
+        which the probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses; `view` also
+        has the tilts.
         """
         fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)
@@ -293,8 +293,8 @@ class LatticeSum:
 
         Losses are rounded to a lattice (equally spaced losses). Losses of positive probability need no rounding if this
         number is a multiple of the lattice step. The result is None also if the number is so small that the lattice
-        would have too many points. It is infinite if every loss is practically continuous, because such losses are
-        rounded on every lattice.
+        would have too many points. The result is infinite if every loss is practically continuous, because such losses
+        are rounded on every lattice.
         """
         # A lattice whose step is this unit contains all atoms, so that they need not be rounded. A unit far smaller
         # than the step that the tolerance allows is not useful, because the lattice would have too many points. If

@@ -80,7 +80,7 @@ def cumulant(parts: Sequence[EqualLosses], tilt: float) -> float:
 
     Chernoff's bound on the probability of large sums needs this number. Each part is a number of equal independent
     losses, whose distribution is a lattice (equally spaced losses). A lattice may have a constant `shift`, to be
-    subtracted from its losses. This function ignores it, because callers shift the sum at the end.
+    subtracted from its losses. This function ignores the shift, because callers shift the sum at the end.
     """
     return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
@@ -363,7 +363,7 @@ class Saddle:
 def _mills(x: float) -> float:
     """Return exp(x^2 / 2) P[Z > x] for a standard normal variable Z and x >= 0.
 
-    The estimate of delta needs this ratio. It is only approximate for x of at least 25.
+    An estimate of delta needs this number. The result is only approximate for x of at least 25.
     """
     if x < 25.0:
         return 0.5 * math.exp(0.5 * x * x) * math.erfc(x * math.sqrt(0.5))

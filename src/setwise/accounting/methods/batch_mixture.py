@@ -326,8 +326,9 @@ def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
 def _usual_share(groups: Sequence[Group]) -> float:
     """Return the gap at which branch and bound stops if the caller does not say how narrow the bracket must be.
 
-    The gap is the upper bound on delta minus the largest delta found, as a share of the largest delta found. It depends
-    only on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with distinct epsilons.
+    The gap is the upper bound on delta minus the largest delta found, as a share of the largest delta found. The result
+    depends only on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with distinct
+    epsilons.
     """
     return CONFIG.widths[min(len(groups), len(CONFIG.widths)) - 1]
 

@@ -64,7 +64,7 @@ CONFIG = BatchConfig()
 class NoLoss:
     """The privacy loss of a mechanism whose output does not depend on the data: delta(x) = max(0, 1 - exp(x)).
 
-    It stands in where a method expects a privacy loss and there is no mechanism.
+    The object is passed where a privacy loss is expected and there is no mechanism.
     """
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
@@ -237,7 +237,7 @@ class BatchBoundedRange:
 def _alone(epsilon: float, x: float) -> Bracket:
     """Return the largest delta, at the overall epsilon x >= 0, that a single epsilon-bounded-range mechanism can have.
 
-    It is (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1), and 0 for x >= epsilon. Generalized randomized
+    The result is (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1), and 0 for x >= epsilon. Generalized randomized
     response with t = (epsilon + x) / 2 attains it.
 
     Theorem: docs/closed-forms.md, "One bounded-range mechanism".
@@ -298,17 +298,17 @@ class ThreeMechanisms:
     def _q(self, t: float) -> float:
         """Return the probability of the loss `t` in randomized response: (1 - e^(t - epsilon)) / (1 - e^-epsilon).
 
-        It is q_{epsilon,t} of the paper's generalized randomized response (defn:gen_rr), whose losses are t and t -
-        epsilon.
+        The result is q_{epsilon,t} of the paper's generalized randomized response (defn:gen_rr), whose losses are t and
+        t - epsilon.
         """
         return math.expm1(t - self.epsilon) / math.expm1(-self.epsilon)
 
     def _one_left(self, t: float) -> float:
         """Return the largest delta of a single epsilon-bounded-range mechanism at the overall epsilon 2 t - epsilon.
 
-        It is q^2 (1 - exp(-epsilon)), where q = `_q(t)` is the probability of the loss t in generalized randomized
-        response. The closed forms for three mechanisms use it for the mechanism that is used last. They choose t so
-        that 2 t - epsilon is the overall epsilon minus the losses of the two earlier mechanisms.
+        The result is q^2 (1 - exp(-epsilon)), where q = `_q(t)` is the probability of the loss t in generalized
+        randomized response. The closed forms for three mechanisms use it for the mechanism that is used last. They
+        choose t so that 2 t - epsilon is the overall epsilon minus the losses of the two earlier mechanisms.
         """
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
@@ -317,8 +317,8 @@ class ThreeMechanisms:
 
         One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
         loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
-        of the epsilon-DP mechanism is epsilon. It holds for t <= g <= t + epsilon; for t >= g it is replaced by the
-        term `y`.
+        of the epsilon-DP mechanism is epsilon. This term holds for t <= g <= t + epsilon; for t >= g it is replaced by
+        the term `y`.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
@@ -329,7 +329,7 @@ class ThreeMechanisms:
 
         One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
         loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
-        of the epsilon-DP mechanism is epsilon. It holds for t >= g; for t <= g it is replaced by the term `x`.
+        of the epsilon-DP mechanism is epsilon. This term holds for t >= g; for t <= g it is replaced by the term `x`.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
@@ -340,7 +340,7 @@ class ThreeMechanisms:
 
         One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
         loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
-        of the epsilon-DP mechanism is -epsilon. It holds for t >= g; for smaller t these outcomes add nothing.
+        of the epsilon-DP mechanism is -epsilon. This term holds for t >= g; for smaller t these outcomes add nothing.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 
@@ -413,7 +413,7 @@ def _check(g: float) -> None:
 def three_in_order(uses: Sequence[Use]) -> Callable[[float], Bracket] | None:
     """Return the largest delta, as a function of the overall epsilon, of one pure DP and two bounded-range uses.
 
-    They are made in the order of `uses`, and the analyst chooses each mechanism after seeing earlier answers. The
+    The uses are made in the order of `uses`, and the analyst chooses each mechanism after seeing earlier answers. The
     function returns a bracket (a certified interval). The result is None if `uses` are other uses, or if their epsilons
     differ, because no closed form is known then.
     """

@@ -55,8 +55,8 @@ def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> b
     """Return whether mechanisms with the two-valued privacy loss `law` are certified to be (xi, rho)-zCDP.
 
     zCDP is a condition for every Renyi order, and for both directions, that is, also with the two neighbouring tables
-    exchanged. It is checked on a grid of `cells` intervals of orders. False means that no certificate was found with
-    this grid.
+    exchanged. The condition is checked on a grid of `cells` intervals of orders. False means that no certificate was
+    found with this grid.
 
     Requires: rho > 0 and xi >= -rho.
     """
@@ -97,9 +97,8 @@ def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
 def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
     """Return a privacy loss of two values, `high` and a smaller one: nearly the worst that (xi, rho)-zCDP allows.
 
-    Worst means that the value `high` has the largest probability. This probability follows from the smaller value: the
-    further the smaller value is below 0, the larger it is. The result is certified to satisfy (xi, rho)-zCDP, or None
-    if no loss could be certified.
+    Worst means that the value `high` has the largest probability. The further the smaller value is below 0, the larger
+    is this probability. The result is certified to satisfy (xi, rho)-zCDP, or None if no loss could be certified.
     """
     lower_loss = _search_lower_loss(xi, rho, high)
     for share in _BACK_OFF if lower_loss is not None else ():
@@ -154,7 +153,7 @@ def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usua
 
         The number is `value(law)`, where `value` is a variable of the function around it: a function that maps a
         two-valued loss `law` to, for example, its delta. The result serves only to choose `high`, so the loss is not
-        certified. It is -infinity if no lower value was found.
+        certified. The result is -infinity if no lower value was found.
         """
         # The lower value of the loss is about the lowest that zCDP allows. It is not certified, because this function
         # serves only to choose `high`; `largest_law` certifies the loss that is returned in the end.

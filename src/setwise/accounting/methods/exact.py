@@ -50,8 +50,8 @@ MOST_ATOMS = 1_000_000
 class ExactLinear:
     """The exact total privacy loss of uses with fixed dominating pairs, from which delta is computed at any epsilon.
 
-    The total loss is a sum of two independent losses, `outer` and `inner`. They are not combined, because a list of all
-    values of the sum would be too long.
+    The total loss is a sum of two independent losses, `outer` and `inner`. The two losses are not combined, because a
+    list of all values of the sum would be too long.
 
     - `inner` is the loss of the uses of one kind of noise (Gaussian noise, if there is any), as an object that gives
       delta at any epsilon; None if there are no uses.

@@ -30,9 +30,9 @@ from setwise.accounting.prices import wallet_before
 class MajorantConfig:
     """Constants of the bound that replaces bounded-range uses by one Gaussian mechanism.
 
-    The price of a use is the mu squared that it adds to the Gaussian, where mu is sensitivity / sigma. It depends on
-    the balance: the mu squared that stands for all later uses. Whatever these numbers are, the result is an upper
-    bound; the text below each constant says what it decides.
+    The price of a use is the mu squared that it adds to the Gaussian, where mu is sensitivity / sigma. The price
+    depends on the balance: the mu squared that stands for all later uses. Whatever these numbers are, the result is an
+    upper bound; the text below each constant says what it decides.
     """
 
     cell: float = 0.05
@@ -66,8 +66,9 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
     """Return the mu^2 of a Gaussian mechanism that dominates `uses` in any adaptive order, rounded up.
 
-    It is the cached body of `in_any_order`. Mu is sensitivity / sigma, and `uses` are pairs (guarantee, count). The
-    result is infinite if some use has no finite price, that is, if no Gaussian mechanism is known that dominates it.
+    This function is the cached body of `in_any_order`. Mu is sensitivity / sigma, and `uses` are pairs (guarantee,
+    count). The result is infinite if some use has no finite price, that is, if no Gaussian mechanism is known that
+    dominates it.
     """
     counts: dict[Guarantee, int] = {}
     gaussians = 0.0  # the price of a Gaussian is constant; other uses cost most when no Gaussian follows them

@@ -21,9 +21,9 @@ that relative amount."""
 class GaussiansBelow:
     """Gaussian mechanisms that give a lower bound on the delta of some integer Gaussian mechanisms.
 
-    `gaussians` are pairs (Gaussian, count). They have a delta d at the overall epsilon x + `ripple`. The integer
-    mechanisms then have a delta of at least exp(-`ripple`) d at x. `ripple`, about 1e-5, covers the small difference
-    between integer and continuous noise.
+    `gaussians` are pairs (Gaussian, count). Together the Gaussians have some delta d at the overall epsilon x +
+    `ripple`. The integer mechanisms then have a delta of at least exp(-`ripple`) d at x. `ripple`, about 1e-5, covers
+    the small difference between integer and continuous noise.
     """
 
     gaussians: tuple[tuple[Gaussian, int], ...]

@@ -113,8 +113,8 @@ class ZeroConcentratedSum:
 def zero_concentrated_sum(uses: Iterable[Use]) -> ZeroConcentratedSum:
     """Return the zCDP parameters xi and rho of all `uses` together, rounded up.
 
-    They are the sums of the parameters of the uses, and hold in any adaptive order, by the paper's composition of
-    approximate zCDP (lem:zCDPgenbound).
+    The results are the sums of the parameters of the uses, and hold in any adaptive order, by the paper's composition
+    of approximate zCDP (lem:zCDPgenbound).
     """
     xi, rho = [], []
     failed: list[tuple[float, int]] = []
