@@ -149,8 +149,9 @@ class ContributionSearch:
     def guarantee(self) -> PureDP:
         """The privacy guarantee of releasing the noisy number of users in every bin: (1 / scale)-DP.
 
-        The Laplace noise has this guarantee because a user is in one bin, or divided between two, and so changes all
-        the numbers together by 1.
+        A bin is a range of numbers of groups (or rows) per user, and `scale` the scale, in users, of the Laplace noise
+        on its number of users. The guarantee holds because a user is in one bin, or divided between two, and so changes
+        all the numbers together by 1.
         """
         return PureDP(epsilon=float_above(UNITS / self._noise.scale))
 

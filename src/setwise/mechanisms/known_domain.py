@@ -33,7 +33,8 @@ class KnownLaplace:
     """Adds Laplace noise of scale per_item * scale to the count of every group of the public `domain`, zeros included.
 
     A user changes at most `contributions` counts, each by at most `per_item`. So one release costs as much as
-    `contributions` uses of Laplace noise, each of them (1/scale)-DP (fewer, if the domain has fewer groups).
+    `contributions` uses of Laplace noise, or as many as the domain has groups, if these are fewer. Each use is
+    (1/scale)-DP.
 
     Theorem: the paper's Laplace histogram as separate pure DP steps (lem:peeling_lap); GhoshRoSu12 for the integers.
 

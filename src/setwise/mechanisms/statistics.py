@@ -394,10 +394,10 @@ class OneQuantile(StatisticRelease):
     leader: int
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the cost, for one group, of all quantiles picked together: one bounded-range use per round of picks.
+        """Return the cost, for one group, of all quantiles picked together: one bounded-range use per level of picks.
 
-        The quantiles are picked round by round: each round halves the number of quantiles left between two earlier
-        picks. So m quantiles take floor(log2(m)) + 1 rounds (`GridQuantiles.levels`).
+        The quantiles are picked level by level: each level halves the number of quantiles left between two earlier
+        picks. So m quantiles take floor(log2(m)) + 1 levels (`GridQuantiles.levels`).
         """
         return (self.quantiles.guarantee,) * self.quantiles.levels
 
@@ -470,7 +470,7 @@ class OneQuantile(StatisticRelease):
         return self.rank_error(confidence), None
 
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
-        """Return the error by which the planner compares kinds of noise: `scale`, the same for all kinds.
+        """Return the error by which the planner compares kinds of noise: always `scale`, so that no kind is preferred.
 
         Quantiles are picked, so their error does not depend on the kind of noise that other statistics have. `factor`
         (the error of that noise at scale 1) and `discovery` (the error of finding the groups, or None) are ignored.

@@ -64,6 +64,8 @@ class LikelyUsers:
 class ExpectedError:
     """Computes the expected error of an answer, in rows, for given limits on one user's groups and rows.
 
+    The limits with the smallest error are chosen.
+
     - `epsilon` and `delta` are the budget of the answer.
     - `groups` is the number of groups that the analyst is expected to read, whose noise is added up.
     - `most` is the most groups that the answer can show: k, or the number of public groups. None if any number of

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Distinct(Statistic):
     """The number of distinct values of a column in a group, where at most `per_user` values of each user count.
 
-    `per_user` is None if a private search is to find it. Of a user with more distinct values, a random choice of
-    `per_user` values is kept. A value counts if it is kept of at least one user, so adding a user raises the number by
-    at most `per_user` and never lowers it.
+    `per_user` is None if a private search is to find it. If a user has more distinct values in a group, `per_user` of
+    them are chosen at random. The statistic is the number of values that are chosen for at least one user. So adding a
+    user raises the number by at most `per_user` and never lowers it.
     """
 
     kind: ClassVar[str] = "distinct"

@@ -217,7 +217,8 @@ class Sum(BoundedStatistic):
 def _check_both_ends(low: Number | None, high: Number | None) -> None:
     """Raise `InvalidParameter` if only one of the clipping bounds `low` and `high` of a sum is given.
 
-    A missing `low` is not taken to be 0, because negative values would then be left out without a word.
+    A missing `low` is not taken to be 0, because negative sums of users would then count as 0 without the analyst
+    knowing.
     """
     if (low is None) == (high is None):
         return
