@@ -540,10 +540,10 @@ def _answer(
 
 
 def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
-    """Return a sentence on which parameters would show more items than the released `items`.
+    """Return a sentence on which parameters of the question would show more items than the released `items`.
 
-    It is "" if guarantees that an account registered in advance pay for the question. The sentence could only suggest
-    another epsilon, but a question that is paid in this way states no epsilon.
+    `planned` is the question's plan. The result is "" if guarantees that an account registered in advance pay. The
+    sentence could only suggest another epsilon, but a question that is paid in this way states no epsilon.
     """
     if planned.total is None:
         return ""

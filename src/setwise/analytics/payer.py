@@ -192,7 +192,7 @@ class OneOff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Charge:
-    """A charge that an in-memory payer keeps: its `receipt`, the text of its `request`, and its (epsilon, delta)."""
+    """A charge that an in-memory payer keeps: `receipt`, the text `request`, and its (epsilon, delta), `total`."""
 
     receipt: Receipt
     request: str

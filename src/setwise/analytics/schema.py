@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table.
+    """The column `name` of a table.
 
     - `kind` is its kind, and `native` the type name that the engine itself uses.
     - `precision` is how many digits a decimal has, and `scale` how many of them stand after the point. Both are None

@@ -129,7 +129,7 @@ def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
 
 
 def print_entries(name: str, entries: Sequence["Entry"]) -> None:
-    """Print ledger entries of the account `name`, one line each.
+    """Print the ledger's `entries` of the account `name`, one line each.
 
     A line has the entry's position, its time and its action (for a charge: the question). It also has the idempotency
     key, the mechanism uses (runs of mechanisms) that were charged or returned, and the beginning of the entry's hash.

@@ -242,7 +242,7 @@ def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", c
 def _stored_at(common: CommonOptions) -> "datetime | None":
     """Return the time (UTC) at which the account in --account stored the answer under --key; None if it has not.
 
-    None also if one of the two options is not given.
+    `common` has the command's options. None also if one of the two options is not given.
     """
     from setwise.ledger.ledger import Ledger
 

@@ -14,7 +14,7 @@ from setwise.errors import InvalidParameter, MissingExtra
 
 
 def _number_or_auto(text: str) -> int | str:
-    """Return the text as a whole number, or the word "auto" unchanged.
+    """Return `text` as a whole number, or the word "auto" unchanged.
 
     Raises: `InvalidParameter` for any other text.
     """

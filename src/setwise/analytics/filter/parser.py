@@ -126,7 +126,7 @@ def _token(group: str, matched_text: str, place: int) -> FilterToken:
 
 
 def _encodable(text: str) -> bool:
-    """Return whether the text can be sent to engines as UTF-8; text with lone surrogates cannot."""
+    """Return whether `text` can be sent to engines as UTF-8; a text with lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -171,7 +171,7 @@ def _csv_hint(column: Column, token: FilterToken) -> str:
 
 
 def _convert(column: Column, token: FilterToken) -> Value | None:
-    """Return the constant in `token` as a value of the column's kind; None if it is no constant of that kind."""
+    """Return the constant in `token` as a value of the kind of `column`; None if it is no constant of that kind."""
     text = token.says
     match column.kind, token.kind:
         case Kind.TEXT, TokenKind.TEXT:
@@ -195,7 +195,7 @@ def _convert(column: Column, token: FilterToken) -> Value | None:
 
 
 def _decimal(column: Column, text: str) -> Decimal | None:
-    """Return the decimal number in `text`; None if it is no number, or has more digits than the column's type allows.
+    """Return the decimal number in `text`; None if it is no number, or has more digits than `column` allows.
 
     Engines convert the number to the decimal type of the column, which would round a number with more digits.
     """
@@ -214,7 +214,7 @@ def _decimal(column: Column, text: str) -> Decimal | None:
 
 
 def _date(text: str) -> date | None:
-    """Return the date in a text such as 2024-12-31; None if the text is not a date in this form."""
+    """Return the date in `text`, such as 2024-12-31; None if it is not a date in this form."""
     try:
         return date.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:
@@ -222,11 +222,11 @@ def _date(text: str) -> date | None:
 
 
 def _moment(kind: Kind, text: str) -> datetime | None:
-    """Return the date and time in a text such as 2024-12-31 12:00; None if the text is not of this form.
+    """Return the date and time in `text`, such as 2024-12-31 12:00; None if it is not of this form.
 
     `kind` is the kind of the column to compare with. If the column holds instants (times with a time zone), the result
-    is in UTC, and a text without an offset is taken to be in UTC. For times without a time zone, the offset may only be
-    0 or missing.
+    is in UTC, and a `text` without an offset is taken to be in UTC. For times without a time zone, the offset may only
+    be 0 or missing.
     """
     match = _MOMENT.fullmatch(text)
     if match is None or (kind is Kind.TIMESTAMP and match[3] not in (None, "Z", "+00:00")):
@@ -241,7 +241,7 @@ def _moment(kind: Kind, text: str) -> datetime | None:
 
 
 def _comparable_with(column: Column) -> str:
-    """Return a phrase, for messages, that says with which constants a column can be compared."""
+    """Return a phrase, for error messages, that says with which constants `column` can be compared."""
     match column.kind:
         case Kind.TEXT:
             return "text such as 'a'"

@@ -28,7 +28,7 @@ from setwise.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class NamedExpression:
-    """A column of a derived table: its `name`, and the expression that computes its value from one row."""
+    """A column of a derived table: its `name`, and the `expression` that computes its value from one row."""
 
     name: str
     expression: RowExpression
@@ -50,7 +50,7 @@ _COUNTS = (UserFunction.COUNT, UserFunction.COUNT_DISTINCT)
 
 @dataclass(frozen=True, slots=True)
 class UserAggregate:
-    """A column of a derived table that aggregates the rows of one user: its name, function and argument.
+    """A column `name` of a derived table, which aggregates the rows of one user by `function`, such as SUM.
 
     COUNT counts all rows if `argument` is None, and otherwise the rows in which it is not null. Other functions always
     have an argument.
@@ -227,7 +227,7 @@ Step: TypeAlias = AddColumns | KeepRows | SelectColumns | GroupByUser | AddWindo
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The operations (steps), in order, that compute a derived table from a private table, such as filters.
+    """The operations (`steps`), in order, that compute a derived table from a private table, such as filters.
 
     Each step computes the rows of a user from rows of the same user, for example by grouping them. Without steps the
     derived table is the private table itself.
@@ -375,7 +375,7 @@ def _expressions(step: Step) -> Iterator[RowExpression]:
 
 
 def window_expressions(window: UserWindow) -> Iterator[RowExpression]:
-    """Yield the expressions in a window function: its argument, and those of its PARTITION BY and its ORDER BY."""
+    """Yield the expressions in the window function `window`: its argument, and those of PARTITION BY and ORDER BY."""
     if window.argument is not None:
         yield window.argument
     yield from window.keys
@@ -532,7 +532,7 @@ def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
 
 
 def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression, bool]]:
-    """Yield (expression, flag) for each expression of a window function.
+    """Yield (expression, flag) for each expression of the window function `window`.
 
     The flag is True if the expression is the argument of an aggregate, so that its value is used as a number. If the
     whole argument of COUNT, or a whole expression of PARTITION BY or ORDER BY, is the user column `user`, it is left

@@ -107,14 +107,14 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """The condition that the value of a row expression (computed from each row) is null."""
+    """The condition that `value`, a value computed from each row, is null."""
 
     value: "RowExpression"
 
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """The negation of a condition: true if the condition is false; unknown stays unknown."""
+    """The negation of `condition`: true if it is false, false if it is true, and unknown if it is unknown."""
 
     condition: "RowExpression"
 
@@ -184,7 +184,7 @@ class Function(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a scalar function, such as ROUND, whose arguments are values computed from each row."""
+    """A call of the scalar `function`, such as ROUND, whose `arguments` are values computed from each row."""
 
     function: Function
     arguments: tuple["RowExpression", ...]

@@ -90,7 +90,7 @@ class DeclaredBounds:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether a syntax node is a call of an aggregate function.
+    """Return whether the syntax node `node` is a call of an aggregate function, such as COUNT(*).
 
     The call may have FILTER or WITHIN GROUP, and may be followed by an index, as in APPROX_QUANTILES(x, 4)[OFFSET(1)].
     """
@@ -106,7 +106,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Return whether a syntax node is, or contains, a call of an aggregate function over rows.
+    """Return whether the syntax node `node` is, or contains, a call of an aggregate function over rows.
 
     A window function such as SUM(x) OVER () is not such a call, but an aggregate in its arguments is. Subqueries are
     not searched.

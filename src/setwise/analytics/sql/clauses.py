@@ -57,7 +57,7 @@ def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def subqueries_of(select: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the subqueries in the expressions of a SELECT: EXISTS, IN with a subquery, and scalar subqueries.
+    """Yield the subqueries in the expressions of `select`: EXISTS, IN with a subquery, and scalar subqueries.
 
     Tables in FROM and JOIN, and subqueries inside other subqueries, are left out.
     """

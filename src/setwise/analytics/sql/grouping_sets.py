@@ -59,7 +59,7 @@ class GroupedSelects:
 
 
 def has_grouping_sets(select: exp.Expr) -> bool:
-    """Return whether the GROUP BY of a SELECT has ROLLUP, CUBE or GROUPING SETS."""
+    """Return whether the GROUP BY of `select` has ROLLUP, CUBE or GROUPING SETS."""
     group = select.args.get("group")
     if group is None:
         return False
@@ -165,7 +165,7 @@ def _without_aliases(node: exp.Expr, select: exp.Expr) -> exp.Expr:
 
 
 def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
-    """Return the grouping sets of a whole GROUP BY, each as a list of group columns.
+    """Return the grouping sets of `group`, a whole GROUP BY, each as a list of group columns.
 
     GROUP BY a, ROLLUP (b) has the sets (a, b) and (a). `select` is the SELECT of the clause, because an entry may name
     one of its columns by number or alias.

@@ -138,9 +138,9 @@ def _is_column(node: exp.Expr, column: exp.Expr) -> bool:
 
 
 def _join_keys(join: exp.Expr, names: Sequence[str]) -> list[tuple[exp.Expr, str]]:
-    """Return the pairs (column of private rows, name of a released column) that a join compares for equality.
+    """Return the pairs (column of private rows, name of a released column) that `join` compares for equality.
 
-    `names` are the columns of the released (noisy) rows. The list is empty if the join has any condition of another
+    `names` are the columns of the released (noisy) rows. The list is empty if `join` has any condition of another
     form.
     """
     known = {name.lower(): name for name in names}

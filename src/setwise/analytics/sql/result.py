@@ -290,7 +290,7 @@ def _cell_text(cell: RowCell) -> str:
 
 
 def estimated(value: float | None, interval: Sequence[float] | None, *, unreliable: bool = False) -> Estimated:
-    """Return a noisy number as a cell of a SQL result: {"value": .., "interval": [low, high], "unreliable": True}.
+    """Return `value`, a noisy number, as a cell of a SQL result: {"value": 5, "interval": [3, 7], "unreliable": True}.
 
     `interval` has the ends of the number's confidence interval; the key is left out if it is None. The key
     "unreliable", which says that noise may dominate the number, is left out unless `unreliable` is True.

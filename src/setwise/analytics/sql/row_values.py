@@ -448,9 +448,10 @@ class RowReader:
     def _difference(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
         """Return the row expression (a value per row) for a call such as DATEDIFF, which counts days or other units.
 
-        It counts them from one date or time to another. `arguments` are (unit, start, end), (end, start, unit), or
-        (end, start) of DATEDIFF, which counts days. TIMESTAMPDIFF, TIMESTAMP_DIFF and DATE_DIFF('week', ..) count
-        complete units. Other calls count how often a new unit begins: from 23:59 to 00:01 is one day.
+        The call counts units from one date or time to another. `function` is its name. `arguments` are (unit, start,
+        end), (end, start, unit), or (end, start) of DATEDIFF, which counts days. TIMESTAMPDIFF, TIMESTAMP_DIFF and
+        DATE_DIFF('week', ..) count complete units. Other calls count how often a new unit begins: from 23:59 to 00:01
+        is one day.
         """
         if len(arguments) == 3 and unit_name(arguments[0]):
             unit, start, end = unit_name(arguments[0]), arguments[1], arguments[2]
@@ -472,7 +473,10 @@ class RowReader:
         )
 
     def _shift(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        """Return the row expression (a value per row) for a call that moves a date or time, such as DATE_ADD(x, ..)."""
+        """Return the row expression (a value per row) for `function(arguments)`, a call such as DATE_ADD.
+
+        Such a call moves a date or time by a number of units of time.
+        """
         sign = _SHIFTS.get(function, 1)
         if len(arguments) == 2 and (shift := interval_of(arguments[1])) is not None:
             return TimeShift(self._moment(arguments[0]), sign * shift[0], sign * shift[1])
@@ -559,7 +563,7 @@ def time_column(node: exp.Expr) -> str | None:
 
 
 def is_time_cast(node: exp.Expr) -> bool:
-    """Return whether a syntax node is a cast to DATE or TIMESTAMP."""
+    """Return whether the syntax node `node` is a cast to DATE or TIMESTAMP."""
     return type(node) in (exp.Cast, exp.TryCast) and node.args["to"].this in (exp.DType.DATE, *_TIMES)
 
 

@@ -196,7 +196,7 @@ _ESCAPE_BY_BACKSLASH = re.compile(r"(?i)\b(ESCAPE\s*)'\\'(?!')")
 
 
 def _keep_backslashes(text: str, dialect: SqlDialect) -> str:
-    """Return the SQL `text` with doubled backslashes in text constants, so that the parser does not drop them.
+    """Return the SQL `text` with doubled backslashes in text constants, so that the parser of `dialect` keeps them.
 
     A backslash that begins one of GoogleSQL's escapes, such as the escape for a tab, is not doubled. A backslash before
     an underscore begins no such escape, and is doubled.
@@ -348,9 +348,10 @@ def unsupported(construct: str, instead: str) -> InvalidParameter:
 
 
 def check_parts(node: exp.Expr, *allowed: str) -> None:
-    """Raise `InvalidParameter` if the syntax node has a part, such as a clause, whose name is not in `allowed`.
+    """Raise `InvalidParameter` if the syntax node `node` has a part, such as a clause, that is not in `allowed`.
 
-    `allowed` are the parts that the caller converts. Without this check any other part would be silently ignored.
+    `allowed` are the names of the parts that the caller converts. Without this check any other part would be silently
+    ignored.
     """
     for name, value in node.args.items():
         if name not in allowed and value not in (None, False, []):
@@ -360,7 +361,7 @@ def check_parts(node: exp.Expr, *allowed: str) -> None:
 
 
 def column_name(node: exp.Expr, where: str) -> str:
-    """Return the name of the column that the syntax node refers to.
+    """Return the name of the column that the syntax node `node` refers to.
 
     Raises: `InvalidParameter` if the node is not a column, or has a qualifier such as t. before it; `where` is the name
     of the clause in the message.
@@ -388,7 +389,7 @@ def only_column(columns: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def number_of(node: exp.Expr, name: str) -> int | float:
-    """Return the number, with its sign, that a syntax node states as a constant.
+    """Return the number, with its sign, that the syntax node `node` states as a constant.
 
     Raises: `InvalidParameter` if the node is not a constant number; the message calls it `name`.
     """
@@ -415,7 +416,7 @@ def number_in(written: str, name: str) -> int | float:
 
 
 def construct_of(node: exp.Expr) -> str:
-    """Return the name of a syntax node's construct for error messages, such as "a subquery" or "the column 'x'"."""
+    """Return what the syntax node `node` is, for error messages, such as "a subquery" or "the column 'x'"."""
     match node:
         case exp.Anonymous():
             return str(node.this).upper()

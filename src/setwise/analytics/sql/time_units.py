@@ -69,7 +69,7 @@ WEEK_STARTS = {f"WEEK({day})": days for days, day in enumerate(_WEEKDAYS, start=
 
 
 def week_unit(node: exp.Expr) -> str:
-    """Return the name of a unit of time that is written as a call: "WEEK(TUESDAY)" for weeks that begin on Tuesday.
+    """Return the name of the unit of time `node`, a call: "WEEK(TUESDAY)" for weeks that begin on Tuesday.
 
     WEEK(SUNDAY) is called "WEEK", and WEEK(MONDAY) "ISOWEEK". For a call that is not a unit, the result is its text in
     capitals, which callers then refuse as an unknown unit.
@@ -121,7 +121,7 @@ _AMOUNTS = re.compile(r"\s*([+-]?\d+)\s*([A-Za-z]*)")
 
 
 def unit_name(node: exp.Expr) -> str:
-    """Return the unit of time that a syntax node names, in capitals and in the singular, such as DAY; "" if none.
+    """Return the unit of time that `node` names, in capitals and in the singular, such as DAY; "" if it names none.
 
     - ISOWEEK is a week that begins on Monday: 'week' in quotes, as in DuckDB and PostgreSQL, or WEEK(MONDAY).
     - WEEK is a week that begins on Sunday: WEEK without quotes, as in GoogleSQL.

@@ -95,10 +95,11 @@ def is_readable(cell: str, kind: Kind, grammar: CellGrammar) -> bool:
 
 
 def readable_cells(cells: Sequence[str], kind: Kind, grammar: CellGrammar) -> int:
-    """Return how many `cells` can be read as `kind`, as `is_readable` says, or 0 if fewer than 90% of them can.
+    """Return how many `cells` can be read as `kind`, such as dates; 0 if fewer than 90% of them can.
 
-    The cells after the first 10% of unreadable ones are not looked at, because a file of thousands of columns is
-    compared with twenty grammars, and nearly all fail at the first cells of a column.
+    `grammar` says how numbers and dates are written. Reading stops as soon as more than 10% of the cells were
+    unreadable, because a file of thousands of columns is compared with twenty grammars, and nearly all fail at the
+    first cells of a column.
     """
     unreadable = 0
     for cell in cells:
@@ -249,8 +250,8 @@ def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar)
     """Return whether the points in sampled `cells`, such as 1.234, may be thousands separators and not decimal points.
 
     `separator` is the text between the cells of a line, and `grammar` says how numbers are written. The result is True
-    only if three digits follow every point, if cells are separated by semicolons (as in countries with a decimal comma)
-    and if the decimal point of `grammar` is no comma.
+    only if a cell has a point, if three digits follow every point, if cells are separated by semicolons (as in
+    countries with a decimal comma) and if the decimal point of `grammar` is no comma.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
     # every cell is an integer or has three digits after each point, and none begins with a zero, as 0.234 does

@@ -59,7 +59,7 @@ _NOT_FREE = (
 
 
 def check_free(select: exp.Expr) -> None:
-    """Check a SELECT over released (noisy) rows, and rewrite its calls in place so that DuckDB understands them.
+    """Check `select`, which reads released (noisy) rows, and rewrite its calls in place as DuckDB writes them.
 
     Casts are rewritten so that a value that cannot be cast becomes null.
     Raises: `InvalidParameter` for a construct or function that is not allowed.

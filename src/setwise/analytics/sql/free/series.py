@@ -66,7 +66,7 @@ def _name(node: exp.Expr | None) -> str:
 
 
 def _table(rows: list[_Value], alias: str, column: str) -> exp.Expr:
-    """Return a syntax node for FROM: a table of constant rows, one for each value in `rows`, in one `column`."""
+    """Return a node for FROM: the table `alias` of constant rows, one for each value in `rows`, in one `column`."""
     tuples = [exp.Tuple(expressions=[_constant(value)]) for value in rows]
     named = exp.TableAlias(this=exp.to_identifier(alias), columns=[exp.to_identifier(column)])
     return exp.Subquery(this=exp.Values(expressions=tuples), alias=named)

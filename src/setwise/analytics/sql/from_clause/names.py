@@ -90,7 +90,7 @@ class Scope:
         unqualify(select, self.tables, self.columns)
 
     def resolve_copy(self, node: exp.Expr) -> exp.Expr:
-        """Return a copy of a syntax node with every column reference replaced by its name in the joined rows."""
+        """Return a copy of the syntax node `node` in which a column such as t.x has its name in the joined rows."""
         holder = exp.Paren(this=node.copy())
         self.resolve(holder)
         return exp.Paren(this=holder.this)
@@ -193,7 +193,7 @@ def _drop_qualifiers(node: exp.Expr) -> None:
 
 
 def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
-    """Replace every column reference in a SELECT, such as t.x, by the column's name in the joined rows, in place.
+    """Replace every column reference in `select`, such as t.x, by the column's name in the joined rows, in place.
 
     - `tables` maps aliases to table names.
     - `columns` are the columns of the joined rows, or None if they are not known. A column x that several tables have

@@ -527,7 +527,7 @@ def _reads_aggregates(select: exp.Expr) -> bool:
 
 
 def _count_users(select: exp.Expr, user: str) -> None:
-    """Change the SELECT in place so that it returns only its group columns and its aggregates, and no single users.
+    """Change `select` in place so that it returns only its group columns and its aggregates, and no single users.
 
     If it has no aggregates, the number of distinct users in each group is added; `user` is the user column. ORDER BY,
     LIMIT, OFFSET and DISTINCT are removed.
@@ -542,7 +542,7 @@ def _count_users(select: exp.Expr, user: str) -> None:
 
 
 def _keep_countable(select: exp.Expr) -> None:
-    """Remove all columns of a SELECT, in place, except columns of GROUP BY and calls of COUNT, SUM, AVG or a quantile.
+    """Remove all columns of `select`, in place, except columns of GROUP BY and calls of COUNT, SUM, AVG or a quantile.
 
     If none would be left, all are kept. HAVING, ORDER BY, LIMIT and OFFSET are removed too, because they may refer to
     removed columns.
