@@ -46,7 +46,7 @@ _TEXTS: tuple[Callable[[], tuple[Claim, ...]], ...] = (text_claims.claims, text_
 
 @dataclass(frozen=True, slots=True)
 class StudyPart:
-    """The outcome of checking one figure, or the paper's text: its claims, and the files written.
+    """The outcome of checking one figure or the paper's text: its claims, and the `files` that were written.
 
     A claim compares a number of the paper with ours, and has passed or failed. `label` is the label of the figure in
     the paper, such as "fig:gap", or "text".

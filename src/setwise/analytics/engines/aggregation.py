@@ -164,7 +164,7 @@ def with_filter(aggregation: Aggregation, where: Filter | None, schema: Schema) 
 
 
 def columns_read(aggregation: Aggregation) -> set[str]:
-    """Return the names of all columns that `aggregation` reads: user, groups, value, measures and filter."""
+    """Return the names of all columns that `aggregation` reads: for the user, the groups, the values and the filter."""
     measured = [measure.column for measure in aggregation.measures]
     filtered = () if aggregation.where is None else aggregation.where.columns()
     grouped = [group.column for group in aggregation.groups]

@@ -503,8 +503,8 @@ class SqlEngineQuery(ABC):
     def _all_counts(self) -> str:
         """Return the text of a SELECT of (g0, g1, ..., count): the labels and the count of every group.
 
-        It reads a table that is not a prepared dataset. One statement counts all users here; an engine that counts them
-        in parts, to save memory, overrides this method.
+        It reads rows of users, and not a prepared dataset (stored random ranks of users' groups). One statement counts
+        all users here; an engine that counts them in parts, to save memory, overrides this method.
         """
         return self._counts()
 
@@ -555,9 +555,10 @@ class SqlEngineQuery(ABC):
     def _rows(self, *conditions: str, hint: str = "") -> str:
         """Return the text of a SELECT of the rows to aggregate: columns u (the user), g0, g1, ... (labels), and values.
 
-        The columns of values are v, the value to sum, or v0, v1, ..., from which measures are computed. The rows
-        satisfy the aggregation's filter and all SQL `conditions`. If the aggregation has a domain (public labels),
-        their labels are in it. `hint` is text for the query optimizer, placed before the columns of the SELECT.
+        The columns of values are v, the value to sum, or v0, v1, ..., from which the measures (integers that users add
+        to groups) are computed. The rows satisfy the aggregation's filter and all SQL `conditions`. If the aggregation
+        has a domain (public labels), their labels are in it. `hint` is text for the query optimizer, placed before the
+        columns of the SELECT.
         """
         return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
 

@@ -222,9 +222,9 @@ class StatementBuilder:
     def rank_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return the text of a SELECT that ranks each user's groups (items) at random, one row per user and group.
 
-        Its columns are g0, g1, ... (the labels), those named in `columns`, and rank, which numbers each user's groups
-        from 1 in an order that the SQL expression `salt` makes random. `pairs` is the SQL statement with one row per
-        user and group, and `columns` names columns of it, separated by commas.
+        Its columns are g0, g1, ... (the labels in `aggregation`), those named in `columns`, and rank, which numbers
+        each user's groups from 1 in an order that the SQL expression `salt` makes random. `pairs` is the SQL statement
+        with one row per user and group, and `columns` names columns of it, separated by commas.
         """
         labels = label_columns(aggregation)
         order = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -277,7 +277,8 @@ class StatementBuilder:
         The private search for groups adds noise to them. A user with k groups adds to each of these about 2^20/sqrt(k)
         as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. The noisy weights decide which groups are
         found; before that, noisy totals of shares and roots estimate the number of users and how many groups they have
-        on average. `pairs` is the SQL statement with one row (g0, g1, ..., u) per user u and group.
+        on average. `aggregation` names the group columns, and limits the number k of a user's groups. `pairs` is the
+        SQL statement with one row (g0, g1, ..., u) per user u and group.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -520,10 +521,10 @@ class StatementBuilder:
     def _rank_rows(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
         """Return the text of a SELECT that numbers rows: its columns are g0, g1, ..., rank, earlier, and sums.
 
-        The SELECT has one row for each row of the SQL statement `rows`, with the labels g0, g1, ... of its group. The
-        column rank numbers the groups of the row's user from 1, in an order that the SQL expression `salt` makes
-        random; all rows of one group have its number. The column earlier numbers a user's rows in one group from 0.
-        `sums` maps names of further columns to SQL aggregates over all rows of the same user and group.
+        The SELECT has one row for each row of the SQL statement `rows`, with the labels g0, g1, ... of its group in
+        `aggregation`. The column rank numbers the groups of the row's user from 1, in an order that the SQL expression
+        `salt` makes random; all rows of one group have its number. The column earlier numbers a user's rows in one
+        group from 0. `sums` maps names of further columns to SQL aggregates over all rows of the same user and group.
         """
         labels = label_columns(aggregation)
         # In the window's order, rows of one user and item are adjacent. So DENSE_RANK numbers the distinct items, and

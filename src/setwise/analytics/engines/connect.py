@@ -245,7 +245,7 @@ IN_MEMORY = Location(name="")
 
 
 def location_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Location:
-    """Return the name and the local files of the table that `open_engine` would open with these arguments.
+    """Return the name and the local files of the table that `open_engine` would open with the same arguments.
 
     The table of a file is called by the file's name without endings, and the table of a folder or glob by the name of
     the folder. A table on a server or in an object store has no local files. A table in memory has neither a name nor
@@ -283,8 +283,8 @@ def _files(path: str) -> tuple[Path, ...]:
 def _name_of(path: str, engine: str) -> str:
     """Return the name of the table that `open_engine` would open for `path` on `engine`.
 
-    A lake table (Delta Lake or Iceberg) and a catalogue table have names of their own. Otherwise the table of a folder
-    or glob is called by the name of the folder, and the table of a file by the file's name without endings.
+    A lake table (Delta Lake or Iceberg), and a table of Spark's catalogue, have names of their own. Otherwise the table
+    of a folder or glob is called by the name of the folder, and the table of a file by the file's name without endings.
     """
     lake = lake_folder(path)
     if lake is not None:

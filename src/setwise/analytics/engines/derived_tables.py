@@ -115,9 +115,10 @@ class DerivedTable:
     def _named_columns(self) -> set[str]:
         """Return the names of all columns, of the source table or computed, that the analyst's SQL statement mentions.
 
-        Window functions sort ties by these columns if it is not known which columns the query reads. Only steps that
-        add window functions record the names (`AddWindows.ties`, in lower case); without such a step the result is
-        empty. The column "t.c" of a joined table t is included if the statement mentions c.
+        Window functions sort ties (rows that are equal in an ORDER BY) by these columns if it is not known which
+        columns the query reads. Only steps that add window functions record the names (`AddWindows.ties`, in lower
+        case); without such a step the result is empty. The column "t.c" of a joined table t is included if the
+        statement mentions c.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -286,7 +287,8 @@ def _columns_read(expressions: Iterable[RowExpression]) -> set[str]:
 def _step_schema(step: Step, schema: Schema, joined: Schema | None, dialect: Dialect) -> Schema:
     """Return the columns of a table after `step`, such as a filter; `schema` has the columns before the step.
 
-    If `step` is a `JoinUserRows`, `joined` has the columns of the rows that it joins; otherwise it is None.
+    If `step` is a `JoinUserRows`, `joined` has the columns of the rows that it joins; otherwise it is None. `dialect`
+    has the SQL types of computed columns.
     Raises: `InvalidParameter` or `UnknownColumn` if types do not fit, or two columns have the same name.
     """
     match step:

@@ -250,7 +250,8 @@ class Dialect(ABC):
     def weighted_total(self, number: str, weight: str) -> str:
         """Return a SQL aggregate for the exact sum of `number` * `weight`, two SQL expressions of integers.
 
-        In a prepared dataset, `weight` is a number of users, each of whom adds `number` (at most 2^62) to a group.
+        It counts a prepared dataset, which stores how many users (`weight`) add the same `number`, at most 2^62, to a
+        group.
         """
 
     def int64(self, number: str) -> str:

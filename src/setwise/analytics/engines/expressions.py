@@ -241,7 +241,11 @@ class Measures:
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
     def _place(self, measure: Measure) -> int:
-        """Return the index i of the SQL column v<i>: the value of each row from which `measure` is computed."""
+        """Return the index i of the SQL column v<i>, from which `measure` is computed.
+
+        The column v<i> holds one value of each row. A measure is an integer that each user adds to a group, such as a
+        sum of a column.
+        """
         return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:

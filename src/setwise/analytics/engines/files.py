@@ -67,7 +67,7 @@ def local_files(path: str) -> tuple[Path, ...]:
 
     A directory gives its Parquet files, or its CSV files if it has no Parquet files.
     Raises: `UnsuitableTable` if there is no such file, or if a glob or directory names files inside the folder of a
-    lake table instead of that folder.
+    lake table (Delta, Iceberg or Hudi) instead of that folder.
     """
     lake = lake_folder(path)
     if lake is not None:
@@ -191,12 +191,12 @@ class LakeFolder:
 
     @property
     def name(self) -> str:
-        """The name of the lake table: the last part of its folder's path or address."""
+        """The name of the Delta, Iceberg or Hudi table: the last part of its folder's path or address."""
         return self.place.rstrip("/").rpartition("/")[2]
 
     @property
     def path(self) -> Path:
-        """The path of the lake table's folder, which must be on this machine and not in an object store."""
+        """The path of the folder of the Delta, Iceberg or Hudi table, which must be on this machine."""
         return Path(self.place)
 
 
@@ -261,10 +261,10 @@ def _check_no_lake(path: str, files: Sequence[Path]) -> None:
 
 
 def _check_no_stored_lake(place: str, bucket: str, keys: Sequence[str]) -> None:
-    """Raise `UnsuitableTable` if any object with one of `keys` in `bucket` belongs to a lake table.
+    """Raise `UnsuitableTable` if any object with one of `keys` in `bucket` belongs to a Delta, Iceberg or Hudi table.
 
-    A lake table's removed files are still stored, so reading its objects directly gives wrong rows. `place` is the
-    address that the caller named, for the message.
+    Files that such a table has removed are still stored, so reading its objects directly gives wrong rows. `place` is
+    the address that the caller named, for the message.
     """
     folders = {str(folder) for key in keys for folder in PurePosixPath(key).parents} - {"."}
     for folder in sorted(folders, key=len, reverse=True):

@@ -147,8 +147,9 @@ class Relation:
     def check_same(self, now: "Relation") -> None:
         """Raise `UnsuitableTable` if the table was redefined since it was opened.
 
-        `now` is the same table, looked up just now. The table was redefined if its SQL text, its columns or its
-        manifest (the description of a prepared dataset) differ.
+        `now` is the same table, looked up just now. The table was redefined if its SQL text or its columns differ. A
+        prepared dataset (a stored random ranking of each user's groups) was also redefined if its description, the
+        manifest, differs.
         """
         if (self.text, self.schema, self.manifest) != (now.text, now.schema, now.manifest):
             raise UnsuitableTable("the table was redefined since it was opened: open it again")

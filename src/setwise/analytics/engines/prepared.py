@@ -49,7 +49,8 @@ class Manifest:
     - `null_item` is the label of rows without an item. None means that they were left out.
     - `origin` is the name of the source.
     - `fingerprint` is the digest of the source's data when the dataset was prepared.
-    - `source_version` is the version of a lake table or of stored objects. It is empty for other sources.
+    - `source_version` is the version of the source, if it is a Delta or Iceberg table or objects in an object store. It
+      is empty for other sources.
     """
 
     user: Column
@@ -109,19 +110,23 @@ class Manifest:
     def in_comment(cls, comment: str | None) -> "Manifest | None":
         """Return the manifest in `comment`, the comment of a server's table, or None if the comment has no manifest.
 
-        Only the comment of a prepared dataset has a manifest; it begins with `MARK`. `comment` is None if the table has
-        no comment.
+        A manifest describes a prepared dataset (a stored random ranking of each user's groups), and only the comment of
+        such a table has one; it begins with `MARK`. `comment` is None if the table has no comment.
         """
         return cls.read(comment.removeprefix(MARK)) if comment and comment.startswith(MARK) else None
 
     def to_text(self) -> str:
-        """Return this description of a prepared dataset as JSON text, from which `Manifest.read` makes an equal one."""
+        """Return this manifest as JSON text, from which `Manifest.read` makes an equal one.
+
+        A manifest describes a prepared dataset (a stored random ranking of each user's groups).
+        """
         return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True)
 
     @classmethod
     def read(cls, text: str) -> "Manifest":
-        """Return the manifest (the description of a prepared dataset) that `to_text` wrote as the JSON text `text`.
+        """Return the manifest that `to_text` wrote as the JSON text `text`.
 
+        A manifest describes a prepared dataset (a stored random ranking of each user's groups).
         Raises: `UnsuitableTable` if the text is damaged or was written by another version.
         """
         try:
@@ -162,7 +167,7 @@ def not_replaceable(destination: str | Path) -> InvalidParameter:
 
 
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
-    """Write a prepared dataset, its rows and its `manifest`, to the directory `destination`.
+    """Write a prepared dataset to the directory `destination`: its rows, and `manifest`, which describes it.
 
     A prepared dataset stores a random ranking of each user's groups. `parts` has its rows as Arrow readers; there are
     several if the users were split into parts to save memory. Only the operating system's current user can read the

@@ -52,9 +52,10 @@ def compute_setwise(progress: Progress, most: int = 100) -> Table:
 def claims_setwise(table: Table) -> tuple[Claim, ...]:
     """Return checks of what the paper's text says about its set-wise bound (fig:AdvancedCompBRDP).
 
-    The text compares the set-wise bound with the smallest epsilon that holds if all mechanisms are pure DP. It says
-    that the two are almost equal if half of the mechanisms have bounded range, and that the set-wise bound is lower if
-    all mechanisms have bounded range. `table` is a result of `compute_setwise`.
+    The set-wise bound is on the overall epsilon if the analyst may run the mechanisms in any order. The text compares
+    it with the smallest epsilon that holds if all mechanisms are pure DP. It says that the two are almost equal if half
+    of the mechanisms have bounded range, and that the set-wise bound is lower if all mechanisms have bounded range.
+    `table` is a result of `compute_setwise`.
     """
     small = table.where("epsilon", EPSILONS[0])
     half, pure = small.numbers("paper_50"), small.numbers("optimal_pure")

@@ -54,13 +54,15 @@ def macbeth_words() -> Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseComparison:
-    """Noisy counts of words by Laplace noise and by ordered least squares, summarised over repeated trials.
+    """Noisy counts of `words` by Laplace noise and by ordered least squares, summarised over repeated trials.
 
     Each field has one entry per word:
 
     - `counts`: the true count
-    - `..._mean`, `..._deviation`: the mean and the standard deviation of the word's noisy counts
-    - `..._error`: the mean absolute difference between a noisy count and the true count
+    - `laplace_mean`, `laplace_deviation`: the mean and the standard deviation of the word's counts with Laplace noise
+    - `laplace_error`: the mean absolute difference between these noisy counts and the true count
+    - `least_squares_mean`, `least_squares_deviation`, `least_squares_error`: the same for ordered least squares, which
+      adds Gaussian noise to counts whose order is known, and fits a falling sequence
     """
 
     words: tuple[str, ...]

@@ -34,7 +34,7 @@ _CHUNK = 50_000
 class ClickHouseEngine(Engine):
     """Engine for a table, a view or a join of tables in ClickHouse.
 
-    - `url` is the address of the server or chDB folder.
+    - `url` is the address of the server, or of a chDB folder, which a ClickHouse in this process reads.
     - `source` is the name of a table or view, or a join.
     - `derivation` has the computed columns, filters and groups per user that are applied to the rows.
     - `salts`, for tests, returns the secret numbers by which users' groups are chosen at random. None lets the server

@@ -72,7 +72,8 @@ def batches_in_range(
 def _excluded_by_statistics(opened: "pq.ParquetFile", group: int, at: str, days: DayRange) -> bool:
     """Return whether row group number `group` of the Parquet file `opened` has, by its statistics, no time in `days`.
 
-    `at` is the column of times. False if the file has no statistics of that column.
+    A row group is a part of the file, which is then not read. `at` is the column of times. False if the file has no
+    statistics of that column.
     """
     metadata = opened.metadata.row_group(group)
     columns = [metadata.column(place) for place in range(metadata.num_columns)]

@@ -58,7 +58,7 @@ class SpillDirectory:
         return self.most > self.limit
 
     def _size(self) -> int:
-        """Return the number of bytes that the files of the spill directory occupy on disk."""
+        """Return the number of bytes that the temporary files in this directory occupy on disk."""
         total = 0
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             for entry in entries:
@@ -140,7 +140,7 @@ class DuckDBEngine(Engine):
         return rows
 
     def close(self) -> None:
-        """Close the engine's DuckDB connection and delete its spill directory."""
+        """Close the engine's DuckDB connection and delete the directory of DuckDB's temporary files."""
         self._connection.close()
         self.spill.remove()
 

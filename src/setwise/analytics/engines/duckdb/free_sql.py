@@ -112,7 +112,7 @@ def _shell_result(
 ) -> ShellResult:
     """Run the SQL `statement` on `connection` and return its result.
 
-    `connection` has the released tables, and `public` are the public tables by name.
+    `connection` has the tables of released (noisy) rows, and `public` are the public tables by name.
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes too long or has too many rows.
     """
     part = "the part over released rows"
@@ -127,8 +127,8 @@ def _run(
 ) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
     """Run the SQL `statement`, and return the (name, type) of each column, and its first `most` rows.
 
-    `connection` has the released tables. `public` are the public tables by name. `part` is what error messages call the
-    statement, such as "a subquery over public tables".
+    `connection` has the tables of released (noisy) rows. `public` are the public tables by name. `part` is what error
+    messages call the statement, such as "a subquery over public tables".
     Raises: `InvalidParameter` if the statement fails or takes too long.
     """
     try:

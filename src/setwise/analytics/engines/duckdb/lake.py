@@ -100,7 +100,7 @@ def current_version(folder: LakeFolder) -> int:
 
 
 def lake_fingerprint(folder: LakeFolder) -> str:
-    """Return a digest of the lake table `folder` that changes when its rows change.
+    """Return a digest of the Delta or Iceberg table `folder` that changes when its rows change.
 
     It covers the table's identifier, version and files, and how many rows of each are deleted.
     """
@@ -138,7 +138,7 @@ class LakeTable(DuckDBTable):
         self.read_footers()
 
     def read_footers(self) -> None:
-        """Read the footers of all data files of the lake table, and store which columns each file has.
+        """Read the footers of all data files of the Delta or Iceberg table, and store which columns each file has.
 
         Raises: `UnsuitableTable` if a file cannot be read, if its stored type of a column cannot become the table's
         type, if DuckDB cannot hold a type, or if two column names are equal up to case.
@@ -151,7 +151,7 @@ class LakeTable(DuckDBTable):
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Register an Arrow reader of the lake table's rows with `cursor`, as `name`, and return `name`.
+        """Register an Arrow reader of the Delta or Iceberg table's rows with `cursor`, as `name`, and return `name`.
 
         The reader can be read only once. `columns` are the columns to read, or None for all.
         """
@@ -161,11 +161,14 @@ class LakeTable(DuckDBTable):
         return name
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-        """Return the lake table's columns with the types that DuckDB states through `cursor`, and its `version`."""
+        """Return the columns of the Delta or Iceberg table, with the types that DuckDB states through `cursor`.
+
+        The schema's `version` is the version of the table that is read.
+        """
         return replace(super().describe(cursor), version=str(self.version))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the number of rows in the files of the lake table's version, including deleted rows.
+        """Return the number of rows in the files of the Delta or Iceberg table's version, including deleted rows.
 
         None if the metadata does not state it for every file. `cursor` is not used.
         """
@@ -174,10 +177,10 @@ class LakeTable(DuckDBTable):
         return None if None in counts else sum(count for count in counts if count is not None)
 
     def rows_in(self, days: DayRange, columns: Sequence[str]) -> pa.Table:
-        """Return the lake table's rows in the range `days`, as a table in memory with the columns `columns`.
+        """Return the rows of the Delta or Iceberg table in the range `days`, as a table in memory.
 
-        Files whose partition value is outside the range are not read, nor are row groups (parts of a file) whose
-        statistics show that all their times are outside.
+        The result has the columns `columns`. Files whose partition value is outside the range are not read, nor are row
+        groups (parts of a file) whose statistics show that all their times are outside.
         Requires: `read_footers` was called, and the column of times (`days.at`) is among `columns`.
         """
         chosen = pa.schema([cell for cell in self._version.schema if cell.name in columns])
@@ -207,7 +210,7 @@ class LakeTable(DuckDBTable):
         return columns
 
     def _batches(self, chosen: pa.Schema, days: DayRange | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the lake table as Arrow batches of the columns `chosen`.
+        """Yield the rows of the Delta or Iceberg table as Arrow batches of the columns `chosen`.
 
         Deleted rows are left out, and cells that DuckDB cannot hold are null. Files and row groups (parts of a file)
         whose metadata shows that they have no row in the range `days` are skipped; other rows outside the range remain.
@@ -259,7 +262,7 @@ def _with_positions(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa
 def _column(
     cell: pa.Field, batch: pa.RecordBatch, stored: Mapping[str, tuple[str, pa.DataType]], constants: Mapping[str, Any]
 ) -> pa.Array:
-    """Return the values of one column of the lake table for the rows of `batch`, as an Arrow array.
+    """Return the values of one column of a Delta or Iceberg table for the rows of `batch`, as an Arrow array.
 
     `batch` comes from one data file, and `cell` is the column's Arrow field. `stored` maps each column that the file
     stores to its name and type in the file. `constants` maps columns to the one value that they have in the whole file.
@@ -301,7 +304,10 @@ def _names_in_file(version: LakeVersion, schema: pa.Schema) -> dict[str, str]:
 
 
 def _check_names(names: Sequence[str], folder: LakeFolder) -> None:
-    """Raise `UnsuitableTable` if two of the column names `names` differ only in case; `folder` names the table."""
+    """Raise `UnsuitableTable` if two of the column names `names` differ only in case, because DuckDB ignores case.
+
+    `folder` is the folder of the Delta or Iceberg table that has the columns, for the message.
+    """
     if len({name.lower() for name in names}) < len(names):
         raise UnsuitableTable(
             f"{folder.name} has two columns whose names differ in upper and lower case alone: rename one of them"
@@ -324,7 +330,8 @@ _EXACT_IN_DOUBLE = 2**53
 def _converts(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether every cell of Arrow type `stored` converts to type `wanted`, or to null, without an error.
 
-    A lake table is refused if a file stores a column in a type that does not convert to the type of the table.
+    A Delta or Iceberg table is refused if a file stores a column in a type that does not convert to the type of the
+    table.
     """
     if stored == wanted or pa.types.is_null(stored):
         return True
@@ -597,7 +604,7 @@ def _relative_path(folder: LakeFolder, path: str) -> str:
 
 
 def _files_at(folder: LakeFolder, paths: Sequence[str]) -> tuple[TableFile, ...]:
-    """Return the files at `paths`, which are relative to `folder`, the folder of a lake table.
+    """Return the files at `paths`, which are relative to `folder`, the folder of a Delta or Iceberg table.
 
     Raises: `UnsuitableTable` for a path that leads out of the folder.
     """

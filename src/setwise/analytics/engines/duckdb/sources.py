@@ -37,8 +37,8 @@ class DataIdentity:
 def file_source(path: str) -> DataIdentity:
     """Return the identity of the data at `path`: a file, folder, glob, or table of a database file (`FILE::TABLE`).
 
-    A link has the identity of the file that it leads to, and all versions of a lake table have one identity. A prepared
-    dataset (a stored random ranking of each user's groups) has the identity of its source.
+    A link has the identity of the file that it leads to. All versions of a Delta or Iceberg table have one identity. A
+    prepared dataset (a stored random ranking of each user's groups) has the identity of its source.
 
     Raises: `UnsuitableTable` if there is no such file.
     """

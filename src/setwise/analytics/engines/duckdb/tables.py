@@ -293,7 +293,7 @@ def converted_cell(cell: str, kind: Kind, grammar: CellGrammar = PLAIN_CELLS) ->
 
 
 def filled_cell(cell: str, grammar: CellGrammar) -> str:
-    """Return a SQL expression equal to the text cell `cell`, but null if that is a word for an empty cell, such as NA.
+    """Return a SQL expression equal to the text cell `cell`, but null for a word that means an empty cell, such as NA.
 
     `cell` is a SQL expression, and `grammar` lists the words.
     """

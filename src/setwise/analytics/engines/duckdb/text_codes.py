@@ -99,7 +99,7 @@ class TextCodes:
 
 
 def text_columns(aggregation: Aggregation, schema: Schema) -> list[str]:
-    """Return which of the columns u (the user) and g0, g1, ... (the labels) of an aggregation's statement are text.
+    """Return which of the SQL columns u (the user) and g0, g1, ... (labels) in statements of `aggregation` are text.
 
     `schema` has the columns of the table.
     """

@@ -75,10 +75,11 @@ class Spellings:
 
 
 def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spellings | None:
-    """Return the users that the text column `user` writes in several ways; None if there are none, or for other types.
+    """Return the users that the text column `user` of `table` writes in several ways.
 
     Cells are the same user if they differ only in upper and lower case, in blanks around them, or in the zeros around a
-    whole number. `grammar` lists the words for an empty cell.
+    whole number. None if there are no such users, or if the column is not text. `grammar` lists the words for an empty
+    cell.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """

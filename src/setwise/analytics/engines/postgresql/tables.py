@@ -94,8 +94,8 @@ def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest 
 def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str) -> str:
     """Return a digest that changes when the rows of a PostgreSQL table change.
 
-    The digest may lag by some seconds, because the server updates its statistics late. `table` is the table's name for
-    messages, and `name` its quoted form.
+    The digest may lag by some seconds, because the server updates its statistics late. `connection` reads them. `table`
+    is the table's name for messages, and `name` its quoted form.
 
     Raises: `UnsuitableTable` if it is not a plain table, because changes could not be noticed.
     """
@@ -113,8 +113,9 @@ def store_table(
 ) -> None:
     """Create the prepared dataset `name` (a stored random ranking of each user's groups) from the SQL text `prepared`.
 
-    An earlier prepared dataset of that name is replaced. `name` is quoted, `parameters` are the parameters of the
-    statement `prepared`, and `manifest`, the description of the dataset, becomes the table's comment.
+    An earlier prepared dataset of that name is replaced. `connection` runs the statements. `name` is quoted,
+    `parameters` are the parameters of the statement `prepared`, and `manifest`, the description of the dataset, becomes
+    the table's comment.
 
     Raises: `InvalidParameter` if `name` exists and is not a prepared dataset.
     """

@@ -114,7 +114,7 @@ class SparkEngine(Engine):
         """Rank at random each user's groups in `aggregation`; write the ranks to the table `destination`.
 
         A later query that counts a user in at most k groups reads the ranks 1 to k. `manifest`, the description of the
-        dataset, becomes a property of this catalogue table.
+        dataset, becomes a property of the table, which is in Spark's catalogue.
         """
         with self._engine_query(aggregation) as query:
             statement, values = query.prepared_statement()

@@ -116,7 +116,8 @@ def parquet_frame(session: SparkSession, source: str) -> DataFrame:
     `session` is the Spark session that reads the files. Timestamps in milliseconds that do not fit into Spark's 64-bit
     microseconds are null.
 
-    Raises: `UnsuitableTable` if the files have columns of different types, or belong to a lake table.
+    Raises: `UnsuitableTable` if the files have columns of different types, or belong to a lake table such as a Delta
+    table.
     """
     try:
         with _text_partitions(session):

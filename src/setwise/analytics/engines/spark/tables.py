@@ -285,7 +285,8 @@ PROPERTY = "setwise.prepared"
 def source_frame(session: SparkSession, source: str) -> DataFrame:
     """Return a data frame in `session` for `source`: a path of Parquet or CSV files, or the name of a catalogue table.
 
-    For CSV files the frame has one row per file, with its path, length and content, which suffices for a fingerprint.
+    A catalogue table is one that Spark finds by its name. For CSV files the frame has one row per file, with its path,
+    length and content, which suffices for a fingerprint (a digest by which changes are noticed).
     """
     if is_csv(source):
         return csv_files(session, source)
@@ -329,10 +330,10 @@ def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
 
 
 def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
-    """Store `prepared`, a random ranking of users' groups, as the prepared dataset `destination`, a catalogue table.
+    """Store `prepared`, a random ranking of users' groups, as the prepared dataset `destination`.
 
-    An earlier prepared dataset of that name is replaced. `manifest`, the description of the dataset, becomes a property
-    of the table.
+    `destination` is a table of Spark's catalogue. An earlier prepared dataset of that name is replaced. `manifest`, the
+    description of the dataset, becomes a property of the table.
 
     Raises: `InvalidParameter` if `destination` exists and is not a prepared dataset.
     """
