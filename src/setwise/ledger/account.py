@@ -1,6 +1,7 @@
 """An open account: charge it before data is read, settle the charge with the answer, or learn why it cannot pay.
 
-`_pay_cap` has the price that a dataset's cap (a joint budget) is paid. SQL is in `append_in` of stores/sqlite.py.
+A dataset may have a cap, a joint budget of its accounts, which a charge is also paid from; `_pay_cap` computes how
+much. The SQL that writes a charge is in `append_in` of stores/sqlite.py and stores/postgresql.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -348,8 +349,9 @@ class Account:
     def release(self, receipt: Receipt, *, part: str, answer: str) -> str:
         """Store the answer to one part, named `part`, of a question that was paid as a whole; return the stored answer.
 
-        Nothing is charged. A series of running totals, for example, is paid once and answered in parts. If the part has
-        an answer already, that answer is returned: show people only the returned text.
+        `receipt` is the receipt of the question's charge. Nothing is charged here. A series of running totals, for
+        example, is paid once and answered in parts. If the part has an answer already, that answer is returned: show
+        people only the returned text.
 
         The parts are answered after the charge, when the account may have less left. So the charge must have a price
         that is right at every balance: either `reserve` made the charge, or all its uses have a fixed price, as

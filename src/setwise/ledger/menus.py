@@ -1,9 +1,9 @@
-"""Budgets of menu accounts: uses of bounded loss, chosen on the fly from a list (menu) that is fixed at the opening.
+"""Budgets of menu accounts, which pay only for privacy guarantees from a list (the menu) that is fixed at the opening.
 
-Each use on the menu costs a whole number of units. These units are the menu's own: they are no share of an epsilon. The
-budget is the largest number of units such that all mechanism uses it can pay for are certified to keep the promise
-(`setwise.accounting.menu`). For uses of one or a few known sizes a menu admits more uses than a Gaussian wallet (a
-budget in mu squared) of the same promise.
+The analyst chooses from the menu after seeing answers, any number of times. Each guarantee on the menu costs a whole
+number of units, and the budget is a number of these units: the largest for which everything that it can pay for keeps
+the promise, as `setwise.accounting.menu` certifies. If the guarantees have only a few sizes, a menu account can pay for
+more uses than a Gaussian wallet (a budget in mu squared) with the same promise.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Odometers of an account: bounds on the privacy loss of everything paid for so far, as an epsilon at its delta.
 
-docs/optimal-composition.md, "Odometers", states and proves them.
+The bounds are stated and proved in docs/optimal-composition.md, "Odometers".
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Refunds: what a charge paid for, compared with what is returned, and registered uses that are lacking.
+"""Refunds of registered uses: what a charge may give back, and which uses an account lacks to pay for a charge.
 
-Registered uses are privacy guarantees, with counts, that were fixed when the account was opened. The entry that stores
-the answer of a charge may return those that were not needed.
+Registered uses are privacy guarantees, with counts, that were fixed when the account was opened. The ledger entry that
+stores the answer of a charge may give back those of them that were not needed.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,10 @@
 """Reservations: mechanism uses that are charged before their questions are known, and may be chosen last of all.
 
-A Gaussian wallet (a budget in mu squared) prices a use by the balance that remains after it: the less remains, the
-dearer the use. That is right only if the question is fixed at the charge. A reserved use may be chosen later, when
-nothing remains. So it is charged as a Gaussian use, which costs the same at every balance, at the price of a use that
-empties the wallet (docs/optimal-composition.md, "Reservations").
+A Gaussian wallet (a budget in mu squared) prices a use by the balance that remains after it: a use costs more if less
+remains. Such a price is right only if the question is fixed at the charge. The question of a reserved use may be chosen
+later, when nothing remains. So the use is charged as if it emptied the wallet: as a Gaussian use, which costs the same
+at every balance, at the price that the use has if nothing remains after it (docs/optimal-composition.md,
+"Reservations").
 """
 
 import math

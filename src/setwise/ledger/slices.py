@@ -1,10 +1,12 @@
 """Amounts of a cap (the joint budget of a dataset's accounts), and of its slices (the parts reserved for accounts).
 
-A cap is a Gaussian wallet (a budget in mu squared) with a limit on the sum of losses and on the probability of outright
-failure (an event in which everything may be revealed). An account reserves a slice of each balance when it needs it,
-and pays from the slice, so that a charge does not wait for other accounts. A mechanism use costs more the less remains
-after it. Less remains in a slice than in the whole cap, so a slice pays at least the price of the whole cap. This
-module computes the amounts; account.py takes slices, and cap.py returns and collects them.
+A cap has three balances: a Gaussian wallet (a budget in mu squared), a limit on the sum of losses (epsilons), and a
+limit on the probability of outright failure (an event in which everything may be revealed). An account reserves a slice
+of each balance when it needs it, and pays from the slice, so that a charge does not wait for other accounts.
+
+In the wallet, a mechanism use costs more if less remains after it. Less remains in a slice than in the whole cap, so a
+slice pays at least the price of the whole cap. This module computes the amounts; account.py takes slices, and cap.py
+returns and collects them.
 """
 
 import math

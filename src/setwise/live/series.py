@@ -1,9 +1,9 @@
 """Open a live series, update it period by period, show it and close it.
 
-A live series is a table of noisy counts per group and period. The whole series is charged once, when it is opened. An
-update counts the new users of every closed period, stores the counts with their noise in the private state, and only
-then releases each period as one entry of the account's chain. An update that is stopped at any point and repeated
-releases the same numbers, because their noise is in the state.
+A live series is a table of noisy user counts per group and period. The whole series is charged once, when it is opened.
+An update counts the new users of every closed period. It stores the counts with their noise in the private state, which
+the data holder keeps, and only then releases each period as one entry of the account's hash chain in the ledger.
+An update that is stopped at any point and repeated releases the same numbers, because their noise is in the state.
 """
 
 import secrets

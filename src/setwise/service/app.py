@@ -1,4 +1,4 @@
-"""The FastAPI application of one replica: its routes, limits, error responses and OpenAPI document."""
+"""The FastAPI application of one replica (process of the service): routes, limits, error responses and OpenAPI."""
 
 import asyncio
 from collections.abc import AsyncIterator

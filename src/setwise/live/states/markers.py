@@ -1,8 +1,9 @@
 """Private states in databases without transactions over several tables: an update becomes valid by one marker.
 
-An update writes its pairs of user and group under a random attempt number. They are valid only if a marker names that
-attempt. A marker is one record under the number of the update's first period, and has the attempt, the counts and the
-noise. It appears whole or not at all, and is never replaced: the first attempt that writes the marker of a period wins.
+A private state stores which pairs of user and group a live series (noisy user counts by period) has counted, and the
+noise. An update writes its pairs under a random attempt number. They are valid only if a marker names that attempt. A
+marker is one record under the number of the update's first period, and has the attempt, the counts and the noise. A
+marker appears whole or not at all, and is never replaced: the first attempt that writes the marker of a period wins.
 
 Theorem: every number that is ever released contains the noise of a marker, and each pair of user and group is counted
 at most once, whichever updates are killed or run at the same time. The comment below has the proof.

@@ -1,7 +1,7 @@
 """Answers the SQL statements of one client of PostgreSQL's protocol.
 
-The statements pass the same checks, charges and limits as questions over REST. Their response times are padded in the
-same way, which hides how long the engine read private rows.
+The statements pass the same checks, charges and limits as questions over REST. Answers leave only at 1, 2, 4, ... times
+a fixed number of seconds after the statement, as over REST, which hides how long the engine read private rows.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Fills a catalogue's in-memory DuckDB: with PostgreSQL's catalogue tables, and empty copies of an account's tables."""
+"""Fills the in-memory DuckDB that imitates PostgreSQL's catalogue (its system tables) for one account.
+
+It gets the catalogue's tables and their rows, and empty copies of the tables that the account may ask.
+"""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files

@@ -1,4 +1,7 @@
-"""Constants of the catalogue that are the same for every dataset: types, settings, and functions as DuckDB macros."""
+"""Constants of the imitated PostgreSQL catalogue (system tables) that are the same for every dataset.
+
+They are types, settings, and functions written as DuckDB macros.
+"""
 
 from setwise.service.postgres.values import (
     BOOL,

@@ -148,9 +148,10 @@ class TableReader:
     def group_weights(self, aggregation: Aggregation) -> Iterator[WeightReader]:
         """Yield a reader of exact group weights, with which a mechanism chooses the private groups that it shows.
 
-        Each user divides some weight among their groups, and the weight of a group is the sum over all users. The
-        mechanism adds noise and shows groups of large weight. It works in several rounds and reads the weights in each
-        of them, so one engine is borrowed for all rounds.
+        Each user divides some weight among their groups, and the weight of a group is the sum over all users;
+        `aggregation` names the columns of user and group, and the filter. The mechanism adds noise and shows groups of
+        large weight. It works in several rounds and reads the weights in each of them, so one engine is borrowed for
+        all rounds.
         """
         with self._reading() as engine, engine.group_weights(aggregation) as weights:
             yield weights

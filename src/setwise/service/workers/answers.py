@@ -129,7 +129,7 @@ class ComputePublicValue:
     public: tuple[tuple[str, bytes], ...]
 
     def result(self) -> RowExpression:
-        """Run the SELECT and return its value, as a constant that may stand in an expression over private rows.
+        """Run this task's SELECT and return its value, as a constant that may stand in an expression over private rows.
 
         Raises `InvalidParameter` if the SELECT has several rows, or a value that such expressions cannot have.
         """

@@ -95,9 +95,10 @@ class Compose:
     epsilon: float | None = None
 
     def result(self) -> CompositionRecord:
-        """Return certified bounds on the epsilon and delta of the composition, and the method that computed them.
+        """Return certified bounds on the epsilon and delta of all uses of this task together, and their method.
 
-        In the result, `statement` names the theorem behind the bounds, and `words` describes each use for people.
+        In the result, `method` names the computation, `statement` the theorem behind the bounds, and `words` describes
+        each use for people.
         """
         composition = compose(self.uses, self.interaction)
         if self.delta is not None:
