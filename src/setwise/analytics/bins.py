@@ -123,8 +123,8 @@ class Group:
     def labels(self, schema: Schema) -> Column:
         """Return a `Column` with the name and the kind of the group keys.
 
-        Without a `bin` it is the table's own column. With a `bin`, such as a width of 10, it is a new column that holds
-        the labels of the bins.
+        Without a `bin` the result is the table's own column. With a `bin`, such as a width of 10, the result is a new
+        column that holds the labels of the bins.
         Raises: `UnsuitableTable` if values of the column's kind cannot be put into these bins; `UnknownColumn` if
         `schema` has no such column.
         """

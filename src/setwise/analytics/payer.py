@@ -140,7 +140,7 @@ class OneOff:
     def charges(self) -> tuple[tuple[Use, ...], ...]:
         """The mechanisms that each question so far was charged for, one entry per question in the order of the charges.
 
-        They are stated as privacy guarantees, each with the number of mechanisms that have it.
+        An entry lists privacy guarantees, each with the number of mechanisms that have this guarantee.
         """
         return tuple(charge.receipt.uses for charge in self._charges.values())
 

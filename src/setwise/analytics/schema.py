@@ -100,8 +100,8 @@ class Schema:
     def listing(self) -> str:
         """Return the names of the table's columns as text for an error message: the first 50 of them, with commas.
 
-        If the table has more columns than 50 (`NAMES_SHOWN`), the text says how many it leaves out. It is "no columns"
-        if there is none.
+        If the table has more columns than 50 (`NAMES_SHOWN`), the text says how many it leaves out. The text is "no
+        columns" if the table has none.
         """
         shown = ", ".join(repr(name) for name in self.names[:NAMES_SHOWN])
         more = len(self.columns) - NAMES_SHOWN

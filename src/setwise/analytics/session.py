@@ -172,8 +172,8 @@ class Session(Askable):
     def protected_column(self) -> str:
         """The column whose values are the units of privacy: removing all rows with one value hardly changes an answer.
 
-        It is the user column, or, if the unit is a part of a user such as a user's day, a column that is computed from
-        it.
+        If users are the units, this is the user column. If the units are parts of users, such as a user's days, this is
+        a column that is computed from the user column.
         """
         return self._user
 

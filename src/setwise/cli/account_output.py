@@ -90,9 +90,9 @@ def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
 def _short_left(status: "AccountStatus") -> str:
     """Return the remaining budget of the account with this `status` as short text, for a line in a list of accounts.
 
-    For an account with an (epsilon, delta) budget it is the remaining epsilon, as in "2.8 of 3". An account may instead
-    pay with uses (runs of mechanisms) that were registered when it was opened. For such an account it is the percentage
-    of these uses that is left.
+    For an account with an (epsilon, delta) budget, the text is the remaining epsilon, as in "2.8 of 3". For an account
+    that pays with uses (runs of mechanisms) that were registered when it was opened, the text is the percentage of
+    these uses that is left.
     """
     return f"{status.share_left:.0%}" if status.epsilon_left is None else epsilon_left_in_words(status)
 

@@ -214,7 +214,7 @@ def _decimal(column: Column, text: str) -> Decimal | None:
 
 
 def _date(text: str) -> date | None:
-    """Return the date in `text`, such as 2024-12-31; None if it is not a date in this form."""
+    """Return the date in `text`, such as 2024-12-31; None if the text is not a date in this form."""
     try:
         return date.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:

@@ -45,8 +45,8 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
 def columns_in_utc(groups: Sequence[Group], schema: Schema) -> tuple[str, ...]:
     """Return those columns of `groups` whose times have a time zone and are grouped by a unit of time, such as days.
 
-    A unit may be a period, such as each day or each month, or may recur, such as the weekday. The engine computes it in
-    UTC, which the answer has to say for these columns. `schema` has the kinds of the columns.
+    A unit may be a period, such as each day or each month, or may recur, such as the weekday. Engines compute the units
+    of such a column in UTC, and the answer has to say so. `schema` has the kinds of the columns.
     """
     binned = [group.column for group in groups if isinstance(group.bin, ConsecutiveTime | RecurringTime)]
     return tuple(name for name in dict.fromkeys(binned) if schema.column(name).kind is Kind.INSTANT)

@@ -193,7 +193,7 @@ def _groups_in_words(query: Query) -> str:
 def _difference(statistics: Sequence[Statistic]) -> str:
     """Return a clause that says in which direction bounds on users can change the numbers of `statistics`.
 
-    They can only lower some numbers, such as counts, and can lower or raise others, such as means.
+    Bounds can only lower some numbers, such as counts, and can lower or raise others, such as means.
     """
     lowered = [statistic.only_lowered for statistic in statistics]
     if all(lowered):

@@ -52,8 +52,8 @@ _COUNTS = (UserFunction.COUNT, UserFunction.COUNT_DISTINCT)
 class UserAggregate:
     """A column `name` of a derived table, which aggregates the rows of one user by `function`, such as SUM.
 
-    COUNT counts all rows if `argument` is None, and otherwise the rows in which it is not null. Other functions always
-    have an argument.
+    If `argument` is None, the function is COUNT and counts all rows. COUNT with an argument counts the rows in which
+    the argument is not null.
     """
 
     name: str

@@ -114,7 +114,10 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """The negation of `condition`: true if it is false, false if it is true, and unknown if it is unknown."""
+    """The negation (NOT) of `condition`, in three-valued logic.
+
+    It is true where `condition` is false, false where `condition` is true, and unknown where `condition` is unknown.
+    """
 
     condition: "RowExpression"
 

@@ -210,10 +210,10 @@ of 31 days in a top 50,000, 2 of each user were kept, and a day of 930 rows was 
 
 
 def with_contributions(query: Query) -> Query:
-    """Return `query`, with `contributions="auto"` added if it needs a contribution bound but does not state one.
+    """Return `query`, with `contributions="auto"` added if the query needs a contribution bound but does not state one.
 
-    The contribution bound is the most groups in which one user counts; "auto" asks for a private search for it. A query
-    with private groups needs this bound, except a top k that only counts or sums.
+    The contribution bound is the most groups in which one user counts; "auto" leaves the bound to a private search. A
+    query with private groups needs the bound, except a top k that only counts or sums.
     """
     if query.item is None or query.domain is not None or query.contributions is not None or query.auto_contributions:
         return query

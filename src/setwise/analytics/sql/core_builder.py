@@ -165,7 +165,7 @@ class CoreBuilder:
 
     @property
     def _contributions(self) -> Contributions | None:
-        """The most groups in which one user counts: 1 if every user has at most one row, None if it is not stated."""
+        """The most groups in which one user counts: 1 if every user has at most one row; None if not stated."""
         return 1 if self._unique_by == frozenset() else self._settings.contributions
 
     def _check_columns(self, query: Query) -> None:

@@ -21,8 +21,9 @@ class ReleasedColumns:
     """The columns of a table of released (noisy) rows.
 
     - `names` are the names of all columns.
-    - `keys` are the names of the columns with group keys. No two rows are equal in all of them, so that a join with
-      them matches at most one row. The set is empty if the table lacks one of its group keys, or if they are not known.
+    - `keys` are the names of the columns with group keys. Two rows always differ in at least one of these columns, so
+      that a join that compares all of them matches at most one row. The set is empty if the table lacks one of its
+      group keys, or if its group keys are not known.
     """
 
     names: tuple[str, ...]

@@ -293,8 +293,8 @@ def _sorted_as_shown(answer: PrivateAnswer, query: Query) -> PrivateAnswer:
 def _types(core: Core, schema: Schema | None) -> dict[str, type]:
     """Return the Python type of each column, by name, of the table of released (noisy) rows of `core`.
 
-    `core` is one of the statement's SELECTs that aggregate private rows. `schema` describes these private rows. If it
-    is None, group keys are taken to be text, unless they are periods of time or ranges of numbers.
+    `core` is one of the statement's SELECTs that aggregate private rows. `schema` describes these private rows. If
+    `schema` is None, group keys are taken to be text, unless they are periods of time or ranges of numbers.
     """
     labels: list[type] = []
     for place, text in enumerate(core.query.groups):

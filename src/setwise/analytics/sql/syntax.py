@@ -160,8 +160,8 @@ _AFTER_COLUMNS = frozenset(
 def quote_reserved_words(text: str) -> tuple[str, list[str]]:
     """Return (text, words): the SQL `text` with reserved words that name columns in double quotes, and these words.
 
-    A word is taken for a column by the words before and after it, as in SELECT select, COUNT(*). The list is empty if
-    there is no such word, or if the text with these quotes cannot be parsed either.
+    A word is taken for a column by the words before and after it: in SELECT select, COUNT(*) the second word is a
+    column. The list is empty if there is no such word, or if the text with these quotes cannot be parsed either.
     """
     dialect = SqlDialect()
     try:

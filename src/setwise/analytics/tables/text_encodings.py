@@ -197,8 +197,8 @@ def _shown(word: bytes, encoding: str) -> str:
 def _plausibility(word: str) -> float:
     """Return how plausible a decoded word is: the mean plausibility of its characters beyond ASCII.
 
-    Encodings of a file are compared by it. The mean is 1 if all of these characters are usual letters. It can be
-    negative, for example if they are signs or capitals within the word.
+    The caller compares encodings by this number. The number is 1 if all of these characters are usual letters. It can
+    be negative, for example if they are signs or capitals within the word.
     """
     marks = [_character_plausibility(word, place) for place, character in enumerate(word) if character > "\x7f"]
     return sum(marks) / max(1, len(marks))

@@ -313,10 +313,10 @@ def _milliseconds_note(name: str) -> ScanNote:
 
 
 def _since_1970(cells: Sequence[str]) -> str:
-    """Return the SQL function that reads most of the sampled `cells` as times since 1970; "" if there is none.
+    """Return the SQL function that reads at least 90% of the sampled `cells` as times since 1970; "" if there is none.
 
-    It is TO_TIMESTAMP if most cells are numbers as long as seconds since 1970, and TIMESTAMP_MILLIS if they are as long
-    as milliseconds.
+    TO_TIMESTAMP is returned if these cells are numbers with as many digits as seconds since 1970 have, and
+    TIMESTAMP_MILLIS if they have as many digits as milliseconds since 1970.
     """
     lengths = [len(cell.strip()) for cell in cells if cell.strip().isdecimal()]
     for function, digits in (("TO_TIMESTAMP", (9, 10)), ("TIMESTAMP_MILLIS", (12, 13))):

@@ -145,7 +145,7 @@ def _truncate(node: exp.Expr, moment: exp.Expr, written: exp.Expr) -> None:
     """Rewrite `node`, the call DATE_TRUNC(moment, unit) of GoogleSQL, in place as DuckDB writes it.
 
     `moment` is the date or time, and `written` the unit, such as MONTH. A WEEK begins on Sunday and WEEK(SATURDAY) on
-    Saturday; in expressions over private rows they do as well.
+    Saturday, as in expressions over private rows.
     Raises: `InvalidParameter` if the unit is an unknown call, such as WEEK(x).
     """
     unit = week_unit(written) if isinstance(written, exp.Anonymous) else written.name.upper()

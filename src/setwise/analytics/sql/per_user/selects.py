@@ -406,9 +406,9 @@ _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 
 
 def _numbered_by(step: AddWindows) -> frozenset[str] | None:
-    """Return columns that tell one user's rows apart because `step` numbers these rows; None if it does not.
+    """Return columns that tell one user's rows apart because `step` numbers these rows; None if `step` numbers no rows.
 
-    Two rows of a user always differ in at least one of the columns. They are the columns in PARTITION BY of the first
+    Two rows of a user always differ in at least one of the columns. The columns are those in PARTITION BY of the first
     ROW_NUMBER that is partitioned by plain columns, and the column with the row number.
     """
     for window in step.windows:
