@@ -173,15 +173,15 @@ def evaluate_bounds(
             continue
         results.append((bracket, bound))
         wanted_width = width or bound.enough or (effort.width if bound.preliminary else effort.enough)
-        together = _together(results)
+        together = _intersection(results)
         if together.relative_width <= wanted_width or together.upper <= below:
             break
     if not results:
         raise refusals[0]
-    return _together(results), min(results, key=lambda pair: pair[0].upper)[1]
+    return _intersection(results), min(results, key=lambda pair: pair[0].upper)[1]
 
 
-def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
+def _intersection(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
     """Return the intersection of several brackets (certified intervals) for the same delta or epsilon.
 
     `results` are pairs of a bracket and the bound that gave it. The lower end of a bracket is used only if the field

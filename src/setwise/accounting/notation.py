@@ -48,14 +48,14 @@ def _parameter_names(kind: type[Guarantee]) -> str:
 
     Optional parameters are in square brackets. The text is empty if there is only one parameter.
     """
-    names, fewest = [field.name for field in fields(kind)], _fewest(kind)  # type: ignore[arg-type]
+    names, fewest = [field.name for field in fields(kind)], _required_parameters(kind)  # type: ignore[arg-type]
     if len(names) == 1:
         return ""
     optional = "".join(f"[,{name}" for name in names[fewest:])
     return f" ({','.join(names[:fewest])}{optional}{']' * (len(names) - fewest)})"
 
 
-def _fewest(kind: type[Guarantee]) -> int:
+def _required_parameters(kind: type[Guarantee]) -> int:
     """Return how many parameters the written form of a `kind` of guarantee must have, because they have no default."""
     return sum(field.default is MISSING for field in fields(kind))  # type: ignore[arg-type]
 
@@ -70,7 +70,7 @@ def parse_guarantee(kind: str, parameters: list[float]) -> Guarantee:
     if kind not in KINDS:
         raise InvalidParameter(f"unknown kind {kind!r}; known kinds are {', '.join(KINDS)}")
     guarantee = KINDS[kind]
-    known, fewest = fields(guarantee), _fewest(guarantee)  # type: ignore[arg-type]
+    known, fewest = fields(guarantee), _required_parameters(guarantee)  # type: ignore[arg-type]
     if not fewest <= len(parameters) <= len(known):
         wanted = str(fewest) if fewest == len(known) else f"{fewest} to {len(known)}"
         raise InvalidParameter(f"{kind} needs {wanted} parameter(s), not {len(parameters)}")

@@ -446,11 +446,11 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
         profile = _over_all_spending(draws, after, band, progress)
     else:
         profile = _over_all_orders(groups, after, band, apply, progress)
-    reach = math.fsum(count * _on_grid(epsilon, band.step) for epsilon, count in groups)
+    reach = math.fsum(count * _round_up_to_grid(epsilon, band.step) for epsilon, count in groups)
     return TailProfile(profile, after.variance + variance_of(groups), after.support + reach)
 
 
-def _on_grid(epsilon: float, step: float) -> float:
+def _round_up_to_grid(epsilon: float, step: float) -> float:
     """Return `epsilon` rounded up to a multiple of the grid `step`.
 
     Upper bounds treat an epsilon-bounded-range mechanism as if it had this larger range, which can only raise delta.
@@ -487,7 +487,7 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
     profile = after.profile
     at_first = float(profile.upper[0])
     for used in range(1, count + 1):
-        reach = used * _on_grid(epsilon, band.step)
+        reach = used * _round_up_to_grid(epsilon, band.step)
         variance = after.variance + used * epsilon * epsilon / 4
         size = band.size(variance, after.support + reach)
         first = band.first(variance, operator.cells * band.step)
@@ -521,14 +521,14 @@ def _over_all_orders(
     layer = {tuple(0 for _ in groups): after.profile}
     for _ in range(sum(most)):
         following: dict[tuple[int, ...], Profile] = {}
-        for state in sorted({_with(s, a) for s in layer for a in range(len(most)) if s[a] < most[a]}):
+        for state in sorted({_with_more_uses(s, a) for s in layer for a in range(len(most)) if s[a] < most[a]}):
             used = [(epsilon, c) for (epsilon, _), c in zip(groups, state, strict=True)]
-            reach = math.fsum(c * _on_grid(epsilon, band.step) for epsilon, c in used)
+            reach = math.fsum(c * _round_up_to_grid(epsilon, band.step) for epsilon, c in used)
             size = band.size(after.variance + variance_of(used), after.support + reach)
             options = [
                 apply(operators[a], layer[before], size)
                 for a in range(len(most))
-                if (before := _with(state, a, -1)) in layer
+                if (before := _with_more_uses(state, a, -1)) in layer
             ]
             following[state] = options[0] if len(options) == 1 else pointwise_maximum(options)
         layer = following
@@ -553,7 +553,8 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total
     support = max(
-        _on_grid(epsilon, band.step) / price for (epsilon, _), price in zip(draws.groups, draws.prices, strict=True)
+        _round_up_to_grid(epsilon, band.step) / price
+        for (epsilon, _), price in zip(draws.groups, draws.prices, strict=True)
     )
     longest = max(draws.prices)
     profiles: dict[int, Profile] = {}
@@ -574,7 +575,7 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
     return profiles[draws.total]
 
 
-def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
+def _with_more_uses(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
     """Return a copy of `state` with `more` added to the entry at `index`.
 
     A state has one number for each group of equal bounded-range mechanisms: how many of the group's uses were made.

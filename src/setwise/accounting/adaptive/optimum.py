@@ -182,7 +182,7 @@ class Optimum:
         floor = self.floor if plain is None else epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         about = saddle.at(tilt)[1]
         begin = max(floor or 0.0, CONFIG.behind * about)
-        longest = self._about(delta - self.failure.upper, about)
+        longest = self._estimate_epsilon(delta - self.failure.upper, about)
 
         def attempt(trial: Trial) -> Bracket:
             return self._solve_on_grid(longest, tilt, trial, begin).epsilon(delta, near, about)
@@ -213,7 +213,7 @@ class Optimum:
             raise Unattainable(delta_too_small(target.given, self.failure.upper))
         tilt = saddle.moderate(saddle.for_delta(target.given - self.failure.upper))
         about = saddle.at(tilt)[1]
-        longest = self._about(target.given - self.failure.upper, about)
+        longest = self._estimate_epsilon(target.given - self.failure.upper, about)
         solution = self._solve_on_grid(longest, tilt, trial, CONFIG.behind * about)
         return solution.epsilon(target.given, CONFIG.near * self.effort.width, about).lower
 
@@ -257,7 +257,7 @@ class Optimum:
             lambda cells: longer * self._work(cells, tilt),
             width=width,
             aim=self.effort.width,
-            exact=self._exactly_drawn(tilt),
+            exact=self._upper_bound_is_exact(tilt),
             tilted=self._needs_tilt,
             sharpness=sharpness,
             floor=floor,
@@ -327,7 +327,7 @@ class Optimum:
         return [group for groups in self._stages_of_groups for group in groups]
 
     @property
-    def _least(self) -> float:
+    def _smallest_epsilon(self) -> float:
         """Smallest bounded-range epsilon that the upper bound on delta uses; smaller epsilons are rounded up to it.
 
         Rounding up can only raise delta. Without it, a very small epsilon would need too many grid cells, because a
@@ -347,13 +347,13 @@ class Optimum:
           remaining uses, the result has a price for each use, chosen for this rate, and the program tracks only the sum
           of the prices of the remaining uses (see `DrawOrders`).
         """
-        # The states are for the upper bound: epsilons below `_least` are rounded up to it. If there would be too many
-        # vectors of remaining counts, the states are sums of prices (see `DrawOrders`), which are chosen for profiles
-        # that fall like exp(-`tilt` x).
+        # The states are for the upper bound: epsilons below `_smallest_epsilon` are rounded up to it. If there would be
+        # too many vectors of remaining counts, the states are sums of prices (see `DrawOrders`), which are chosen for
+        # profiles that fall like exp(-`tilt` x).
         tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
-        return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
+        return draw_orders_of(tuple((max(epsilon, self._smallest_epsilon), count) for epsilon, count in groups), tilt)
 
-    def _exactly_drawn(self, tilt: float) -> bool:
+    def _upper_bound_is_exact(self, tilt: float) -> bool:
         """Return whether the upper bound on delta is, but for grid errors, the largest delta over all orders of use.
 
         If so, finer grids make the bracket (a certified interval) for delta as narrow as wanted. If not, one of two
@@ -391,7 +391,7 @@ class Optimum:
         epsilon.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
-        if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
+        if cells * max(epsilons) / max(min(epsilons), self._smallest_epsilon) > refinement.CONFIG.most_cells:
             return math.inf
         steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
         return grid_work(self._groups, steps, cells) + (CONFIG.kink_work * steps * cells**2 if self._has_kinks else 0.0)
@@ -440,7 +440,7 @@ class Optimum:
     def _linear_uses(self) -> list[tuple[KnownNoise, int]]:
         return [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
 
-    def _about(self, delta: float, plain: float) -> float:
+    def _estimate_epsilon(self, delta: float, plain: float) -> float:
         """Return a rough estimate of the optimal epsilon at `delta`, from which the length of a grid is chosen.
 
         `plain` is an estimate for an analyst who does not adapt to earlier answers. Analysts who adapt may reach an
@@ -510,7 +510,7 @@ class Optimum:
                     for draws in parts(groups):
                         tail = in_worst_order(draws, tail, band, apply, advance)
                 case LinearStage() as stage if index == 0:
-                    smallest = max(self._least, min(epsilon for epsilon, _ in self._groups))
+                    smallest = max(self._smallest_epsilon, min(epsilon for epsilon, _ in self._groups))
                     upper, lower = losses(stage, tilt, stages.CONFIG.first_tolerance * (step / smallest) ** 2)
                     return _GridSolution(upper, lower, tail.profile, self.failure)
                 case LinearStage() as stage if index == len(self.stages) - 1:
@@ -534,7 +534,7 @@ def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Tri
 
     The result is cached, because several bounds need it.
     """
-    least, tilt = optimum._least, trial.tilt_share * full_tilt
+    least, tilt = optimum._smallest_epsilon, trial.tilt_share * full_tilt
     step = grid_step([max(epsilon, least) for epsilon, _ in optimum._groups], trial.cells)
     apply = BoundedRangeStep.apply_upper if trial.upper_only else BoundedRangeStep.apply
 
@@ -544,7 +544,7 @@ def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Tri
     def smaller_first(groups: Sequence[Group]) -> list[DrawOrders]:
         return [DrawOrders((group,)) for group in reversed(merge_groups(groups)) if group[0] >= least]
 
-    exact = optimum._exactly_drawn(tilt)  # priced draws can have a total loss far above the largest real loss
+    exact = optimum._upper_bound_is_exact(tilt)  # priced draws can have a total loss far above the largest real loss
     ahead = CONFIG.ahead * about
     if not exact and tilt > 0.0:
         ahead = CONFIG.ahead_if_priced * about + optimum.excess(tilt) / tilt

@@ -184,7 +184,7 @@ class Refinement:
             needed = CONFIG.safety * math.sqrt(self.best.relative_width / self.wanted)
             most = CONFIG.most_finer if self.asked else CONFIG.most_finer_unasked
             finer = min(most, max(CONFIG.least_finer, needed))
-        return replace(following, cells=_even(trial.cells * finer), stretch=trial.stretch * CONFIG.longer)
+        return replace(following, cells=_round_up_to_even(trial.cells * finer), stretch=trial.stretch * CONFIG.longer)
 
 
 def refine(
@@ -215,12 +215,12 @@ def refine(
     Raises: `Unattainable` if `width` cannot be reached within the allowed work, or no run has a finite upper end.
     """
     wanted = width or (aim if exact else max(aim, CONFIG.rough_width))
-    cells = max(CONFIG.fewest_cells, _even(math.sqrt(CONFIG.margin * sharpness / wanted)))
+    cells = max(CONFIG.fewest_cells, _round_up_to_even(math.sqrt(CONFIG.margin * sharpness / wanted)))
     upper_only = floor is not None
     if width is None:
         share = CONFIG.upper_only_work if upper_only else 1.0
         while cells > CONFIG.fewest_cells and share * work(cells) > CONFIG.quick_work:
-            cells = max(CONFIG.fewest_cells, _even(0.8 * cells) - 2)
+            cells = max(CONFIG.fewest_cells, _round_up_to_even(0.8 * cells) - 2)
     trial: Trial | None = Trial(min(CONFIG.most_first_cells, cells), upper_only=upper_only)
     shares = CONFIG.tilt_shares if tilted else ()
     state = Refinement(wanted, width is not None, exact, Bracket(floor or 0.0, math.inf), shares)
@@ -246,7 +246,7 @@ def refine(
     raise Unattainable(f"a relative width of {wanted:g} cannot be reached for these uses; ask for a wider one")
 
 
-def _even(cells: float) -> int:
+def _round_up_to_even(cells: float) -> int:
     """Return `cells`, a number of grid cells across an epsilon, rounded up to an even whole number.
 
     The worst bounded-range mechanism is a randomized response whose larger loss t is near epsilon/2, so a grid that

@@ -212,7 +212,7 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
             upper = lower = randomized_response(epsilon, count)
-        case _ if enumerate_losses(stage.uses, _few(band, stage.variance, stage.support)) is not None:
+        case _ if enumerate_losses(stage.uses, _most_losses(band, stage.variance, stage.support)) is not None:
             return average_over_losses(stage, TailProfile(nothing_to_come(band.step)), band, tilt)
         case _:
             from setwise.accounting.losses.pld import LatticeSum
@@ -230,7 +230,7 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
     )
 
 
-def _few(band: Band, variance: float, support: float) -> int:
+def _most_losses(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
     A stage with more losses has them rounded to fewer, equally spaced values. The time is in proportion to the number
@@ -259,9 +259,9 @@ def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt
     Raises: `Unattainable` if even the coarsest rounding of losses takes more than `CONFIG.most_reads` reads of f.
     """
     variance = after.variance + stage.variance
-    few = _few(band, variance, after.support + stage.support)
+    few = _most_losses(band, variance, after.support + stage.support)
     for tolerance in CONFIG.middle_tolerances:
-        upper, lower = (_trim(atoms) for atoms in losses(stage, tilt, tolerance, band.step, few))
+        upper, lower = (_without_rare_losses(atoms) for atoms in losses(stage, tilt, tolerance, band.step, few))
         reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
         x = multiples(band.step, 0, band.size(variance, after.support + reach))
         if x.size * upper.size <= CONFIG.most_reads:
@@ -282,7 +282,7 @@ def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt
     return TailProfile(bent, variance, after.support + reach)
 
 
-def _trim(atoms: Atoms) -> Atoms:
+def _without_rare_losses(atoms: Atoms) -> Atoms:
     """Return the loss distribution `atoms` without the smallest and the largest losses, if they are too rare to matter.
 
     A loss is too rare if its probability is below `CONFIG.rare`; rare losses between two common losses stay. The

@@ -105,9 +105,9 @@ class BatchMixture:
         responses = self._responses(tilt, width)
         search = BatchSearch(self.groups, responses.at, self._support)
         reached = responses.at(search.hill_climb(epsilon, search.start(epsilon, tilt)), epsilon)
-        share = _usual_share(self.groups) if width is None else 0.9 * width
+        share = _default_gap(self.groups) if width is None else 0.9 * width
         target = reached.upper * (1.0 + share)
-        top = self._in_boxes(responses, epsilon, tilt).branch_and_bound(epsilon, target, _boxes(width))
+        top = self._in_boxes(responses, epsilon, tilt).branch_and_bound(epsilon, target, _most_splits(width))
         return _check_width(either_fails(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
@@ -134,13 +134,13 @@ class BatchMixture:
         # log delta falls at this rate with epsilon, so a slightly larger epsilon makes room for the size of the boxes.
         nearby = min(0.1 / max(tilt, 1.0), 0.2 * (self._support - reached.upper))
         rate = search.decay_rate(reached.upper, reached.upper + nearby, choice)
-        share = _usual_share(self.groups) if width is None else 0.4 * width * max(lower, 1e-9) * rate
+        share = _default_gap(self.groups) if width is None else 0.4 * width * max(lower, 1e-9) * rate
         upper = reached.upper + share / rate
         boxes = self._in_boxes(responses, upper, tilt)
         for further in range(1, CONFIG.most_passes + 1):
             if upper >= self._support:
                 break
-            top = boxes.branch_and_bound(upper, target_delta, _boxes(width))
+            top = boxes.branch_and_bound(upper, target_delta, _most_splits(width))
             if either_fails(self.failure, Bracket(0.0, top)).upper <= delta:
                 return _check_width(Bracket(min(lower, upper), upper), width)
             upper += 1.2 * further**2 * math.log(top / target_delta) / rate
@@ -291,7 +291,7 @@ class _Responses:
             if -boxes[0][0] <= target:
                 break
             _, first, last = heapq.heappop(boxes)
-            cut = _widest(first, last, self.groups)
+            cut = _index_to_halve(first, last, self.groups)
             middle = 0.5 * (first[cut] + last[cut])
             for a, b in (
                 (first, (*last[:cut], middle, *last[cut + 1 :])),
@@ -312,7 +312,7 @@ class _Responses:
         return atoms
 
 
-def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
+def _index_to_halve(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
     """Return the index of the epsilon for which branch and bound should halve the interval of t.
 
     The randomized responses of each pair (epsilon, count) in `groups` have a common parameter t, which lies between the
@@ -323,7 +323,7 @@ def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
     return added.index(max(added))
 
 
-def _usual_share(groups: Sequence[Group]) -> float:
+def _default_gap(groups: Sequence[Group]) -> float:
     """Return the gap at which branch and bound stops if the caller does not say how narrow the bracket must be.
 
     The gap is the upper bound on delta minus the largest delta found, as a share of the largest delta found. The result
@@ -333,7 +333,7 @@ def _usual_share(groups: Sequence[Group]) -> float:
     return CONFIG.widths[min(len(groups), len(CONFIG.widths)) - 1]
 
 
-def _boxes(width: float | None) -> int:
+def _most_splits(width: float | None) -> int:
     """Return the largest number of times that branch and bound may split a box of parameters t.
 
     A randomized response of epsilon a has the losses t and t - a, and a box has an interval of t for each epsilon. More

@@ -148,7 +148,7 @@ class BatchBoundedRange:
         parameter t that all randomized responses of the batch share.
         """
         if self.count == 1 and self.beside is NOTHING:
-            return _alone(self.epsilon, x)
+            return _single_mechanism(self.epsilon, x)
         points = self.candidates(x)
         seen: dict[float, Bracket] = {}
 
@@ -234,7 +234,7 @@ class BatchBoundedRange:
         return -blocks[0][0] if blocks else 0.0
 
 
-def _alone(epsilon: float, x: float) -> Bracket:
+def _single_mechanism(epsilon: float, x: float) -> Bracket:
     """Return the largest delta, at the overall epsilon x >= 0, that a single epsilon-bounded-range mechanism can have.
 
     The result is (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1), and 0 for x >= epsilon. Generalized randomized

@@ -115,7 +115,7 @@ def exact_linear(
     # one, otherwise the group with the most losses. Returns None if any noise but the Gaussian is continuous or has too
     # many losses, or if the groups that are not kept apart have together more than `most` losses.
     groups = [(noise, count) for noise, count in uses if not isinstance(noise, Gaussian)]
-    groups.sort(key=_values)
+    groups.sort(key=_count_values)
     inner: Loss | None = next((GaussianLoss(noise.sigma) for noise, _ in uses if isinstance(noise, Gaussian)), None)
     if inner is None and groups:
         inner = sum_equal_uses(*groups.pop())
@@ -125,7 +125,7 @@ def exact_linear(
     return None if outer is None else ExactLinear(outer, inner, failure)
 
 
-def _values(group: tuple[KnownNoise, int]) -> float:
+def _count_values(group: tuple[KnownNoise, int]) -> float:
     """Return roughly how many values the total privacy loss of equal uses can have.
 
     `group` is a pair (noise, count). The result is infinite for noise whose losses cannot be enumerated. The caller

@@ -109,7 +109,7 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     points = [0.0]
     while points[-1] < 4.0 * levels[-1]:
         points.append(max(first, points[-1] * (1.0 + CONFIG.cell)))
-    jumps = [_jumps(use, points) for use, _ in draws]
+    jumps = [_prices_across(use, points) for use, _ in draws]
     costs = [1.0]
     for index in range(1, len(draws)):
         here = bisect_left(points, levels[index])
@@ -126,7 +126,7 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     return math.inf
 
 
-def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
+def _prices_across(use: Guarantee, points: Sequence[float]) -> list[float]:
     """Return, for each balance x in `points`, an upper bound on the price of one use that is paid across x.
 
     A payment goes across x if the balance is at least x before it and at most x after it.
