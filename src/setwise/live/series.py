@@ -343,7 +343,10 @@ class LiveSeries:
 
 
 def _truncate(history: History, periods: int) -> History:
-    """Return a copy of `history` (counts and noise) with only its first `periods` periods, but with all its groups."""
+    """Return a copy of `history` (counts and noise) with only its first `periods` periods, but with all its groups.
+
+    An earlier release can be computed again from such a copy, to check that it came from this history.
+    """
     # Groups without users in these periods stay, because the noise of one update covers all its groups. A group is not
     # shown before its first user is counted.
     return replace(

@@ -192,7 +192,9 @@ def check_heads(connection: Connection, records: list[Record], key: bytes) -> di
 
 
 def _check_continues(connection: Connection, account: Any, end: tuple[int, str], sealed: int) -> None:  # noqa: ANN401 - a row
-    """Raise `StoreFailed` unless an account's chain of entries has its last signed entry and continues from there.
+    """Raise `StoreFailed` unless an account's hash chain still has its last signed entry and is unbroken after it.
+
+    Every later entry must contain the hash of the entry before it, and the account's row must name the last entry.
 
     - `account` is the account's row in the database.
     - `end` is the position and hash of the last signed entry.

@@ -87,7 +87,7 @@ class Dataset:
 
     @property
     def protected(self) -> str:
-        """The name of the column by which rows are protected: all rows with one value of this column, together.
+        """The name of the column with the unit of privacy of each row: rows with the same value are protected together.
 
         If the unit of privacy is the user, this is the user column. Otherwise it is a column that is computed from the
         user column, for example a column with a different value for each day of each user.
