@@ -493,8 +493,8 @@ class SqlEngineQuery(ABC):
         """Return (SQL, parameters): the SELECT whose rows (item, n, rank, users) a prepared dataset stores.
 
         Each user's groups are put into a random order. A row says that `users` users have the group `item` at position
-        `rank` of their order, and that each of them adds n to that group. The parameters are the values of the SQL's
-        placeholders, by name.
+        `rank` of their order. Each of them adds n, a number of rows or a sum of values, to that group. The parameters
+        are the values of the SQL's placeholders, by name.
         """
         pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
         ranked = self._builder.rank_items(self._aggregation, pairs, self._salt())

@@ -183,11 +183,11 @@ class StatementBuilder:
         return f"COALESCE({label}, {self.dialect.label_constant(group.labels(self.schema), missing)})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return the text of a SELECT with one row (u, g0, g1, ..., n) per user u and group, for counts with limits.
+        """Return the text of a SELECT with one row (u, g0, g1, ..., n) per user and group, for counts with limits.
 
-        `rows` is the SQL statement of the rows. If `aggregation.value` is set, n is the sum of its values in the user's
-        rows of the group. Otherwise n counts these rows; but if `per_item` is 1, n is always 1, because a user then
-        adds at most 1.
+        Column u is the user, and columns g0, g1, ... are the labels of the group. If `aggregation.value` is set, column
+        n is the sum of its values in the user's rows of the group. Otherwise n counts these rows; but if `per_item` is
+        1, n is always 1, because a user then adds at most 1. `rows` is the SQL statement of the rows.
         """
         if aggregation.value is None and aggregation.per_item == 1:
             # the engine need not count the rows
@@ -198,9 +198,9 @@ class StatementBuilder:
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
         """Return the text of a SELECT that groups rows by user and group: one row (u, g0, g1, ..., n) per pair.
 
-        u is the user, and g0, g1, ... are the labels of the group. n is the number of the pair's rows or, if
-        `aggregation.value` is set, the sum of that column over them, at most 2^62. Pairs whose sum is 0 or less are
-        left out. `rows` is the SQL statement of the rows.
+        Column u is the user, and columns g0, g1, ... are the labels of the group. Column n is the number of the pair's
+        rows or, if `aggregation.value` is set, the sum of that column over them, at most 2^62. Pairs whose sum is 0 or
+        less are left out. `rows` is the SQL statement of the rows.
         """
         by = f"u, {label_columns(aggregation)}"
         if aggregation.value is None:
@@ -212,8 +212,8 @@ class StatementBuilder:
     def user_groups(self, aggregation: Aggregation, rows: str) -> str:
         """Return the text of a SELECT of (g0, g1, ..., u): each group with each user u who has a row in it.
 
-        g0, g1, ... are the labels of the group, and u is a text. `rows` is the SQL statement of the rows of
-        `aggregation`.
+        Columns g0, g1, ... are the labels of the group, and column u is the user as text. `rows` is the SQL statement
+        of the rows of `aggregation`.
         """
         labels = label_columns(aggregation)
         distinct = f"SELECT DISTINCT u, {labels} FROM ({rows}) AS counted"
@@ -302,11 +302,12 @@ class StatementBuilder:
         Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...), of which g0, g1, ... are the labels of a
         group and a cell is one integer. There are two kinds of rows:
 
-        - A row with measure = -1 is about a whole group. users is its number of users, s<i> the sum of measure i, and
-          n<i> how many users add to that sum (if `Measure.rows` is set, how many values). cell is 0.
-        - A row with measure = i >= 0 is about one cell of a group. users is the number of users who add this integer by
-          measure i or, if `Measure.weight` is set, the number of votes that users give to it. If `Measure.distinct` is
-          set, users is the number of distinct values in the group, and cell is 0.
+        - A row with measure = -1 is about a whole group. Column users is the group's number of users, column s<i> the
+          sum of measure i, and column n<i> how many users add to that sum (if `Measure.rows` is set, how many values).
+          Column cell is 0.
+        - A row with measure = i >= 0 is about one cell of a group. Column users is the number of users who add this
+          integer by measure i. If `Measure.weight` is set, it is the number of votes that users give to the integer. If
+          `Measure.distinct` is set, it is the number of distinct values in the group, and column cell is 0.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the secret number for random choices,
         or None. If `number_rows`, the SQL numbers rows by window functions instead of grouping them by user and group.
@@ -370,9 +371,9 @@ class StatementBuilder:
         ALL can join the SELECTs. There are two cases:
 
         - If the measure has a `weight`, each user divides this number of votes among the cells of their rows, which are
-          integers. A result row has one cell, and users is the number of votes for it.
+          integers. A result row is about one cell, and column users is the number of votes for the cell.
         - Otherwise each user keeps at most `Measure.distinct` cells of the group, chosen at random. A result row is
-          about a group: users is the number of distinct cells that users keep, and cell is 0.
+          about a group: column users is the number of distinct cells that users keep, and column cell is 0.
 
         `salt` is the SQL expression of the secret number for random choices.
         """
@@ -407,10 +408,12 @@ class StatementBuilder:
         """Return the text of a SELECT of the votes for each cell (an integer) of each group, with MATERIALIZED.
 
         It is for engines that support MATERIALIZED, where it is the faster form. Each user has a fixed number of votes
-        (`Measure.weight`), and divides them among the cells of their rows in a group. The columns are the labels, cell,
-        measure (the position `place` of the measure in `aggregation`), users (the number of votes), and `none`: SQL
-        text of the columns that belong to other measures, all 0. `salt` is the SQL expression of the secret number by
-        which a user's groups are chosen; None if all are counted.
+        (`Measure.weight`), and divides them among the cells of their rows in a group.
+
+        - The columns are the labels, cell, measure (the position `place` of the measure in `aggregation`), users (the
+          number of votes), and `none`: SQL text of the columns that belong to other measures, all 0.
+        - `salt` is the SQL expression of the secret number by which a user's groups are chosen; None if all are
+          counted.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -539,9 +542,9 @@ class StatementBuilder:
     def prepared_rows(self, ranked: str) -> str:
         """Return the text of the SELECT whose rows a prepared dataset stores: (item, n, rank, users), by rank.
 
-        A row says that `users` users have the group `item` at position `rank` of a random order of their groups, and
-        that each adds n to it, where n is a number of rows or a sum of values. `ranked` is the SQL statement that ranks
-        each user's groups at random, with one row (g0, n, rank) per user and group.
+        Each user's groups are put into a random order. A row says that `users` users have the group `item` at position
+        `rank` of their order. Each of them adds n, a number of rows or a sum of values, to that group. `ranked` is the
+        SQL statement that ranks the groups at random, with one row (g0, n, rank) per user and group.
         """
         grouped = f"SELECT g0 AS item, n, rank, COUNT(*) AS users FROM ({ranked}) AS ranked GROUP BY g0, n, rank"
         return f"{grouped} ORDER BY rank, item"
@@ -549,9 +552,10 @@ class StatementBuilder:
     def counts_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
         """Return the text of a SELECT of (g0, count), the label and count of each group, from a prepared dataset.
 
-        A stored row (item, n, rank, users) says that `users` users have the group `item` at position `rank` of a random
-        order of their groups, and add n to it. Ranks up to `aggregation.contributions` count, so that the counts have
-        the same distribution as those of the original table. `conditions` are further SQL conditions on stored rows.
+        A prepared dataset stores rows (item, n, rank, users): `users` users have the group `item` at position `rank` of
+        a random order of their groups, and each adds n to it. Ranks up to `aggregation.contributions` count, so that
+        the counts have the same distribution as those of the original table. `conditions` are further SQL conditions on
+        stored rows.
         """
         all_conditions = list(conditions)
         if aggregation.contributions is not None:

@@ -39,7 +39,7 @@ class CsvFormat:
     """How the CSV files of a table are written.
 
     - `separator` is the text between cells, of one to eight characters.
-    - `quote` is the character in which a cell may stand that has separators or line ends in it.
+    - `quote` is the character around cells that have separators or line ends in them: a double or a single quote.
     - `columns` are the column names of files without a header. None means that the files have a header.
     - `encoding` is UTF-8, UTF-16, or an encoding of one byte per character that contains ASCII.
     - `skip_lines` is the number of lines above the header or, in files without one, above the first row.
@@ -156,8 +156,8 @@ class _ConvertedStream:
 def _single_byte_converter(characters: dict[int, str]) -> Callable[[bytes], bytes]:
     """Return a function that converts bytes of a single-byte encoding to UTF-8.
 
-    `characters` maps each byte to its character. A byte that has no character in the encoding is mapped to a lone
-    surrogate (a code point that is no character), and is converted to a byte that is not valid UTF-8, so that its cell
+    `characters` maps each byte to its character, or to a lone surrogate (a code point that is no character) if the
+    encoding has no character for the byte. Such a byte is converted to a byte that is not valid UTF-8, so that its cell
     becomes null.
     """
     return lambda read: read.decode("latin-1").translate(characters).encode("utf-8", "surrogateescape")

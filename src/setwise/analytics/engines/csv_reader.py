@@ -349,7 +349,8 @@ class CsvFile:
 def _with_swapped_quotes(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch of columns of text with double quotes in place of single ones, and single in place of double ones.
 
-    `CsvFormat.open_converted` exchanges the quotes of files with cells in single quotes, also within cells.
+    In files with cells in single quotes, `CsvFormat.open_converted` has exchanged the two kinds of quotes, also within
+    cells. This function exchanges them back.
     """
     columns = []
     for column in batch.columns:

@@ -291,8 +291,8 @@ class Dialect(ABC):
     def value_in_row(self, function: str, value: str, rows: int) -> str:
         """Return a SQL window function, without its OVER clause, for `value` (a SQL expression) in another row.
 
-        `function` is LAG or LEAD, for the row that is `rows` rows before or after the current row, or FIRST_VALUE,
-        which ignores `rows`. It gives null if there is no such row.
+        `function` is LAG or LEAD, which take the row that is `rows` rows before or after the current row, or
+        FIRST_VALUE, which takes the first row and ignores `rows`. The result is null if there is no such row.
         """
         return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
 

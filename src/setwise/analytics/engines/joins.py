@@ -432,7 +432,7 @@ def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
 
 
 def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
-    """Return the types to which text key columns of the public table that `join` adds are converted, by column name.
+    """Return {key column: type to which it is converted}, for text keys of the public table that `join` adds.
 
     In a CSV file every column is text, so a key could not be compared with an integer otherwise. A key gets the type
     (integer, date or timestamp) of the earlier column with which it is compared. `earlier` are the tables before the

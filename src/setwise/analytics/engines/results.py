@@ -39,11 +39,14 @@ def label_names(aggregation: Aggregation) -> list[str]:
 
 
 def measure_names(aggregation: Aggregation) -> list[str]:
-    """Return the names of the columns of numbers in a result of `StatementBuilder.statistics`.
+    """Return the names of the columns of numbers in a result of the SQL of `StatementBuilder.statistics`.
 
-    They are cell, measure and users, and then s<i> and n<i> for each measure i of `aggregation` (a number that each
-    user adds to a group) that is summed. s<i> is the sum over users. n<i> is the number of users who add to that sum;
-    for a measure with `rows`, a limit on a user's values, it is the number of values.
+    They are cell, measure and users, and then s<i> and n<i> for each measure i of `aggregation` that is summed. A
+    measure is an integer that each user adds to a group.
+
+    - s<i> is the sum of measure i over users.
+    - n<i> is the number of users who add to that sum. If the measure limits a user's values (`Measure.rows`), it is the
+      number of values.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]

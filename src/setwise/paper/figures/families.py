@@ -137,9 +137,9 @@ def compute_batch(progress: Progress, points: int = 27) -> Table:
 
     There is one row for each number of mechanisms at each of `points` overall epsilons. The columns are:
 
-    - the optimum of a batch (mechanisms chosen up front), for each of several shares of pure-DP mechanisms
-    - our certified lower and upper bounds on the optimum if the analyst chooses the order of the mechanisms on the fly,
-      if 0 or 50% are pure DP
+    - the optimum of a batch (mechanisms chosen up front), if 0, 25, 50, 75 or 100% of the mechanisms are pure DP
+    - if 0 or 50% are pure DP, also our certified lower and upper bounds on the optimum for mechanisms whose order the
+      analyst chooses on the fly
 
     `progress` is called with the share of rows done.
     """

@@ -80,9 +80,9 @@ def best_answer(remaining_delta: Callable[[float, float], float], x: float, epsi
 def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
     """Return the value at `w` of the polynomial of degree four that has the root exp(t/3) for the worst parameter t.
 
-    t is the parameter of the first of three mechanisms of `epsilon`-bounded range; the worst t gives the largest delta
-    at the overall epsilon `x`. With r = exp(-epsilon/3), the polynomial is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r
-    (1 + r) w^3).
+    Here t is the parameter of the first of three mechanisms of `epsilon`-bounded range. The worst t gives the largest
+    delta at the overall epsilon `x`. With r = exp(-epsilon/3), the polynomial is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2
+    - r (1 + r) w^3).
     """
     r = math.exp(-epsilon / 3)
     return (1 + r) * w - 2 * r**2 * w**4 - r**2 * math.exp(x / 3) * (2 - r * (1 + r) * w**3)

@@ -263,8 +263,8 @@ class ClickHouseDialect(Dialect):
     def value_in_row(self, function: str, value: str, rows: int) -> str:
         """Return a SQL window function, without its OVER clause, for `value` (a SQL expression) in another row.
 
-        `function` is FIRST_VALUE, or LAG or LEAD for the row that is `rows` rows before or after the current row. Nulls
-        are not skipped, and a missing row gives null.
+        `function` is LAG or LEAD, which take the row that is `rows` rows before or after the current row, or
+        FIRST_VALUE, which takes the first row and ignores `rows`. Nulls are not skipped, and a missing row gives null.
         """
         # ClickHouse's FIRST_VALUE skips nulls. Its LAG and LEAD give 0 or an empty text for a missing row if the type
         # has no null.

@@ -243,10 +243,11 @@ class ClickHouseCatalogue:
             raise refuse_view(table, "store its rows in a MergeTree table")
 
     def _check_tables_below(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless the tables that a Merge or Buffer table reads have its columns and types.
+        """Raise `UnsuitableTable` unless `table`, a Merge or Buffer table, has the types of the tables that it reads.
 
-        With other types ClickHouse would convert values while it reads, and a conversion can fail on a value and so
-        reveal it. `table` is the name of the Merge or Buffer table, and `definition` its entry in the catalogue.
+        Merge and Buffer tables read the rows of other tables. The columns must be the same, too. If a type differs,
+        ClickHouse converts values while it reads, and a conversion can fail on a value and so reveal the value.
+        `definition` is the entry of `table` in the catalogue.
         """
         matched = _OF_OTHERS.match(definition.engine_text)
         names = [] if matched is None else [matched[3]]

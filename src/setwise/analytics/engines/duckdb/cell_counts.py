@@ -243,12 +243,13 @@ def _aggregate_columns(
     """Return {column: values of its SQL aggregates}, for the text columns of `table` that `names` lists.
 
     - `connection` is the DuckDB connection that reads the table.
-    - `expressions_of` returns the SQL aggregates of a column over its cells that are not null, which are called `cell`.
+    - `expressions_of` returns the SQL aggregates of a column. In them, the SQL name `cell` stands for a cell that is
+      not null.
     - `limit` is the number of rows to read, from the beginning of the table. None reads all rows.
 
-    Each statement reads at most 100 columns. The cells of columns with the same aggregates are stacked in one column
-    and grouped by their place. DuckDB plans an expression that reads dates for 5 ms, however few rows there are, so
-    that a plan for each column would take most of a minute for 2,000 columns.
+    Each statement reads at most 100 columns, which have the same aggregates: it puts their cells into one SQL column,
+    and groups them by the column that they come from. DuckDB takes 5 ms to plan an expression that reads dates, however
+    few rows there are, so that a plan for each of 2,000 columns would take most of a minute.
     """
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in names:
@@ -282,10 +283,13 @@ def _aggregate_each(
     template: str,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Return, for each column of `table` among `names`, of any type, the value of one SQL aggregate.
+    """Return {column: value of one SQL aggregate}, for the columns of `table` in `names`, of any type.
 
-    `template` is the aggregate with {} for the column. `connection` and `limit` are those of `_aggregate_row`. Each
-    statement reads at most 100 columns.
+    - `connection` is the DuckDB connection that reads the table.
+    - `template` is the SQL of the aggregate, with {} for the column.
+    - `limit` is the number of rows to read, from the beginning of the table. None reads all rows.
+
+    Each statement reads at most 100 columns.
     """
     values: dict[str, Any] = {}
     for first in range(0, len(names), _COLUMNS_AT_ONCE):
@@ -319,9 +323,10 @@ def _aggregate_row(
 def _first_rows(
     table: DuckDBTable, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str], limit: int | None
 ) -> str:
-    """Return the SQL that stands after FROM for the `columns` of `table`.
+    """Return SQL text, to stand after FROM, that reads the columns `columns` of `table`.
 
-    Only the first `limit` rows are read, or all if it is None. `cursor` is the DuckDB cursor that executes the SQL.
+    Only the first `limit` rows are read, or all if `limit` is None. `cursor` is the DuckDB cursor that executes the
+    SQL.
     """
     relation = table.relation(cursor, columns)
     return relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"

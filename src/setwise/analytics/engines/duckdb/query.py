@@ -118,8 +118,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
         """Yield the rows (item, n, rank, users) of a prepared dataset: one Arrow reader for each part of the users.
 
         A prepared dataset stores a random ranking of each user's groups. A row says that `users` users have the group
-        `item` at position `rank` of their ranking, and that each of them adds n, a number of rows or a sum of values,
-        to it.
+        `item` at position `rank` of their ranking. Each of them adds n, a number of rows or a sum of values, to that
+        group. Users are split into parts to save memory.
         """
         for part in range(self._parts):
             self._begin_statement(part)

@@ -219,9 +219,9 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         """Return (SQL, parameters): the SELECT whose rows (item, n, rank, users) a prepared dataset stores.
 
         Each user's groups are put into a random order. A row says that `users` users have the group `item` at position
-        `rank` of their order, and that each of them adds n, a number of rows or a sum of values, to it. The parameters
-        are the values of the SQL's placeholders, by name. The statement draws its secret salt itself, unless the salt
-        is given for tests.
+        `rank` of their order. Each of them adds n, a number of rows or a sum of values, to that group. The parameters
+        are the values of the SQL's placeholders, by name. The statement draws its secret salt (the random number that
+        decides the order) itself, unless the salt is given for tests.
         """
         statement, values = super().prepared_statement()
         return f"{self._secret} {statement}", values
