@@ -136,7 +136,7 @@ class Exportable(ABC):
 class PrivateAnswer(Exportable):
     """A private answer: released items with their numbers, and what is promised about their privacy.
 
-    It shows as a table in a notebook and converts to Arrow, pandas and Polars.
+    An answer shows as a table in a notebook and converts to Arrow, pandas and Polars.
 
     - `kind` is the shape of the query, such as "top-k", and `measure` says what the numbers measure.
     - `items` are the released groups, each with its group key (`label`) and its numbers.
@@ -218,8 +218,8 @@ class PrivateAnswer(Exportable):
     def number_sentences(self) -> str:
         """Return sentences about the answer's numbers: what they count and leave out, and what intervals promise.
 
-        These are shorter than the full texts `measure`, `left_out` and `interval_note`. An answer that an earlier
-        version of the program stored has no short text `brief`; the full text `left_out` then takes its place.
+        The sentences are shorter than the full texts `measure`, `left_out` and `interval_note`. An answer that an
+        earlier version of the program stored has no short text `brief`; the full text `left_out` then takes its place.
         """
         if self.parts and self.brief:  # which then has the sentences of every part
             return self.brief
@@ -495,8 +495,8 @@ EARLIER_NOTE = (
 def _item(record: Mapping[str, Any], answer: Mapping[str, Any]) -> Item:
     """Return one item of a stored answer; `record` is its entry in the list `items` of the JSON object `answer`.
 
-    Earlier versions stored counts that were fractions or negative. These are rounded to whole numbers of at least 0,
-    and their intervals are widened to contain the rounded count.
+    Earlier versions stored counts that were fractions or negative. Such counts are rounded to whole numbers of at least
+    0, and their intervals are widened to contain the rounded count.
     """
     label = record["item"]
     if answer.get("groups"):

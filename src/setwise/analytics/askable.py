@@ -61,10 +61,10 @@ def with_defaults(
 
     - `kind` is the name of the question's shape, such as "mean".
     - `words` are its parameters by name, and `spent` is its budget.
-    - `declared` has the bounds that the catalog (the data holder's file of declared tables) states for the table. They
-      replace bounds that the question leaves out: clipping bounds, the most groups of a user (not for a top k), and the
-      most rows of a user (for a variance, a standard deviation or a number of distinct values). Bounds that the catalog
-      leaves out, too, are left to a private search.
+    - `declared` has the bounds that the catalog (the data holder's file of declared tables) states for the table. These
+      bounds replace bounds that the question leaves out: clipping bounds, the most groups of a user (not for a top k),
+      and the most rows of a user (for a variance, a standard deviation or a number of distinct values). Bounds that the
+      catalog leaves out, too, are left to a private search.
     - `terms` has the budget and the limits of the account that pays, on which the delta depends; None without account.
 
     A question that states neither an epsilon nor an accuracy is paid with guarantees that an account registered in
@@ -118,8 +118,8 @@ class Askable(ABC):
     def budget(self, words: BudgetWords) -> AskedBudget:
         """Return the budget that the keyword arguments `words` state.
 
-        It is an (epsilon, delta), an accuracy to reach (`Within`), or the guarantees of single mechanisms, for which an
-        account pays (`Draws`).
+        The budget is an (epsilon, delta), an accuracy to reach (`Within`), or the guarantees of single mechanisms, for
+        which an account pays (`Draws`).
         """
         return budget_of(words)
 

@@ -175,7 +175,7 @@ _QUARTER = re.compile(r"([0-9]{4})-Q([1-4])")
 def period_start(label: str) -> date | datetime:
     """Return the first day, or the first moment, of the period of time that the group key `label` names.
 
-    It is a `datetime` for an hour and a `date` for any longer period.
+    The result is a `datetime` for an hour and a `date` for any longer period.
 
     >>> [str(period_start(label)) for label in ("2026", "2026-Q2", "2026-08", "2026-08-03", "2026-08-03 13:00")]
     ['2026-01-01', '2026-04-01', '2026-08-01', '2026-08-03', '2026-08-03 13:00:00']

@@ -230,7 +230,7 @@ def budget_of(words: BudgetWords) -> AskedBudget:
 def _delta_and_noise(words: BudgetWords) -> tuple[float, str]:
     """Return (delta, name of the noise of counts) of a question that states an epsilon or an accuracy.
 
-    They are 0.0 and "best" if `words` leave them out.
+    The values are 0.0 and "best" if `words` leave them out.
     Raises: `InvalidParameter` if `words` also name the guarantee of a single mechanism, because this is allowed only in
     a question that states neither an epsilon nor an accuracy.
     """

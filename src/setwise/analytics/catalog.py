@@ -96,8 +96,8 @@ class Catalog:
     def private_beside(self, name: str) -> dict[str, str]:
         """Return the sources, by name, of the private tables that SQL may join to the table `name`.
 
-        They are the other private tables of the catalog with the same user column, on which SQL joins private tables,
-        and with the same engine, because one engine reads all tables of a statement.
+        The result has the other private tables of the catalog with the same user column, on which SQL joins private
+        tables, and with the same engine, because one engine reads all tables of a statement.
         """
         base = self.table(name)
         return {

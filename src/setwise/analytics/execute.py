@@ -94,8 +94,8 @@ class Reader(Protocol):
     def group_weights(self, aggregation: Aggregation) -> AbstractContextManager[RoundReader]:
         """Return a context manager for one search for private groups, whose keys are not public.
 
-        It yields the `RoundReader` from which the search reads exact numbers in each of its rounds (noisy passes over
-        the table). `aggregation` says which groups and rows are read.
+        The context manager yields the `RoundReader` from which the search reads exact numbers in each of its rounds
+        (noisy passes over the table). `aggregation` says which groups and rows are read.
         """
         ...
 
@@ -127,8 +127,8 @@ def execute(
 
     - `reader` reads the rows, and `payer` is charged.
     - `key` is the idempotency key of the charge and of the stored outcome; a retry with this key returns the outcome.
-    - `request` is the canonical text of the request. It is stored with the charge, so that a retry is recognised, and
-      another question under the same key is refused.
+    - `request` is the canonical text of the request. This text is stored with the charge, so that a retry is
+      recognised, and another question under the same key is refused.
     - `randomness` is the source of the noise.
     - `searches` keeps the noisy results of searches for bounds and groups, so that a retry uses them again and draws no
       new noise for them.
@@ -156,8 +156,8 @@ def execute(
 class StatementPart:
     """One of several SELECTs of a SQL statement that aggregate private rows; `planned` is its plan.
 
-    `reader(answers)` takes the answers of the earlier SELECTs and returns the reader of this SELECT's rows. It needs
-    the answers because a condition on the rows may contain a number that an earlier SELECT released.
+    `reader(answers)` takes the answers of the earlier SELECTs and returns the reader of this SELECT's rows. The
+    function needs the answers because a condition on the rows may contain a number that an earlier SELECT released.
     """
 
     planned: ExecutablePlan
@@ -180,8 +180,8 @@ def execute_parts(
     Returns (stored answer, whether it was stored before). Raises the errors of `execute`.
     - `whole` is the plan of the statement: the mechanisms that all parts run, and their certified cost together.
     - `key` is the idempotency key of the charge and of the stored outcome; a retry with this key returns the outcome.
-    - `request` is the canonical text of the request. It is stored with the charge, so that a retry is recognised, and
-      another statement under the same key is refused.
+    - `request` is the canonical text of the request. This text is stored with the charge, so that a retry is
+      recognised, and another statement under the same key is refused.
     - `randomness` is the source of the noise.
     - `searches` keeps the answers of parts, and the noisy results of searches for bounds and groups, so that a retry
       uses them again and draws no new noise for them.
@@ -239,10 +239,10 @@ def _charge_and_settle(
     - The result is (text of the stored answer, whether it was stored before).
     - `uses` are the mechanisms to be run, each as a privacy guarantee and a number of runs.
     - `request` is the text that identifies the request.
-    - `compute` takes the receipt of the charge, and an object that records errors of engines. It reads rows, and
-      returns the answer and the mechanisms to be refunded.
-    - `searches` keeps noisy results that were drawn for this charge. They are dropped once the outcome is stored,
-      because a retry then returns the stored outcome.
+    - `compute` takes the receipt of the charge, and an object that records errors of engines. This function reads rows,
+      and returns the answer and the mechanisms to be refunded.
+    - `searches` keeps noisy results that were drawn for this charge. These results are dropped once the outcome is
+      stored, because a retry then returns the stored outcome.
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)
@@ -569,8 +569,8 @@ def _label(query: Query, label: Label) -> Label:
 def padded(elapsed: float, step: float) -> float:
     """Return how long after its question an answer is sent, if computing it took `elapsed`; all times are in seconds.
 
-    It is the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`. So an observer of one answer learns
-    only between which two of these times the work ended. Returns `elapsed` if `step` is 0.
+    The time is the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`. So an observer of one answer
+    learns only between which two of these times the work ended. Returns `elapsed` if `step` is 0.
 
     >>> [padded(seconds, 0.25) for seconds in (0.01, 0.25, 0.26, 3.0)]
     [0.25, 0.25, 0.5, 4.0]

@@ -8,7 +8,7 @@ from fractions import Fraction
 class Measure:
     """The whole number that one user adds to a group: (x - origin) / step, rounded and clipped to `least` .. `most`.
 
-    The number x is computed from the user's rows in the group. It is one of these:
+    The number x is computed from the user's rows in the group. The number x is one of these:
 
     - the number of rows, if `column` is None;
     - the number of rows where the column is not null, if `counted`; with `unique`, the number of their distinct values;
@@ -20,9 +20,9 @@ class Measure:
     The engine returns for each group the sum over users. A user whose values are all null or not numbers adds nothing.
     The other fields change this:
 
-    - `rows`, for means and variances over rows: every value is clipped by itself. A user with n values adds
-      (mean - origin) / step times min(n, `rows`), and the engine returns the sum of min(n, `rows`) over users in place
-      of the number of users.
+    - `rows`, for means and variances over rows: every value is clipped by itself. A user with n values adds (mean -
+      origin) / step times min(n, `rows`), and the engine returns the sum of min(n, `rows`) over users in place of the
+      number of users.
     - `squared`, for variances: a value is replaced by most * (2 y^2 - 1), where y = (value - origin) / (most * step) is
       between -1 and 1. So the squares have the same range as the values themselves, -most .. most, and need no more
       noise.

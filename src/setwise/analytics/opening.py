@@ -267,8 +267,8 @@ def _name_in_catalog(source: Source) -> str:
 def _header_advice(location: Location) -> str:
     """Return text to append to the error message about an unknown column of the CSV file at `location`.
 
-    It says that `setwise check` finds out how the file is written, because a wrong separator gives wrong column names,
-    and how to join another file that has the column.
+    The text says that `setwise check` finds out how the file is written, because a wrong separator gives wrong column
+    names, and how to join another file that has the column.
     """
     return (
         f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column of "
@@ -291,8 +291,8 @@ def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine],
 def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | None:
     """Return the scan that warns the data holder, before each charge, of cells that a question will not read.
 
-    It covers the session's table `main` and the tables in `joinable`, but no table in an object store. The result is
-    None if `main` is in an object store.
+    The scan covers the session's table `main` and the tables in `joinable`, but no table in an object store. The result
+    is None if `main` is in an object store.
     """
     tables = {
         name: TableToScan(

@@ -203,8 +203,8 @@ class _Charge:
 class _QuestionPayer:
     """The payer of one question: it passes the charge on to `payer`, which keeps the charges of a session in memory.
 
-    `total` is the question's (epsilon, delta). It is recorded with the charge and not before, so that a request that
-    fails before its charge leaves no trace.
+    `total` is the question's (epsilon, delta). This total is recorded with the charge and not before, so that a request
+    that fails before its charge leaves no trace.
     """
 
     payer: OneOff
@@ -407,8 +407,8 @@ def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
 def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
     """Return text to add to a question with the budget `total`, which gives it the noise and delta of `gaussian`.
 
-    The text is Python such as "add counts='gaussian', delta=2e-8", or a part of a JSON object if `in_json` is True. It
-    leaves delta out if `total` has the same delta as `gaussian`.
+    The text is Python such as "add counts='gaussian', delta=2e-8", or a part of a JSON object if `in_json` is True. The
+    text leaves delta out if `total` has the same delta as `gaussian`.
     """
     added = {} if gaussian.delta == total.delta else {"delta": re.sub("e-0*", "e-", f"{float(gaussian.delta):g}")}
     if in_json:

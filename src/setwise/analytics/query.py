@@ -319,7 +319,7 @@ class Query:
     def kind(self) -> str:
         """The name of the query's shape, which tells `from_dict` how to read the other parameters.
 
-        It is "top-k", "histogram", the kind of the only statistic (such as "mean"), or else "query".
+        The name is "top-k", "histogram", the kind of the only statistic (such as "mean"), or else "query".
         """
         if self.counted is not None and self.item is not None:
             return "histogram" if self.k is None else "top-k"

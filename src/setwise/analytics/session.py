@@ -145,8 +145,8 @@ class Session(Askable):
     def stop_scan(self) -> None:
         """Stop the warnings about cells that questions will not read, also in sessions that share the tables.
 
-        These warnings have exact counts, so only the data holder may see them. They are stopped before somebody else
-        asks questions.
+        These warnings have exact counts, so only the data holder may see them. The warnings are stopped before somebody
+        else asks questions.
         """
         if self._state.scan is not None:
             self._state.scan.stop()

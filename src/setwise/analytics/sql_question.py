@@ -203,9 +203,9 @@ def public_values(sources: Mapping[str, Source]) -> PublicValue:
 def check_planned(statement: Statement, session: StatementSession) -> None:
     """Raise an error if some SELECT of `statement` over the private rows of `session` cannot be planned.
 
-    It is called for a corrected statement before an error message proposes it, so that the analyst can really ask what
-    is proposed. Nothing is charged or read. Each SELECT is planned by itself with epsilon = 10, because so much is
-    enough for most queries.
+    This function is called for a corrected statement before an error message proposes it, so that the analyst can
+    really ask what is proposed. Nothing is charged or read. Each SELECT is planned by itself with epsilon = 10, because
+    so much is enough for most queries.
     """
     statement = statement.filled(finds_bounds=True)
     for core in statement.cores:
@@ -219,8 +219,8 @@ _SOME_DELTA = Fraction(1, 10**6)
 def read_public_tables(names: Collection[str], sources: Mapping[str, Source]) -> "dict[str, pa.Table]":
     """Return the public tables called `names`, by name; `sources` says where they are.
 
-    They are read into memory whole, before SQL joins them to released (noisy) rows. So the analyst's SQL runs on tables
-    in memory, and opens no file itself.
+    The tables are read into memory whole, before SQL joins them to released (noisy) rows. So the analyst's SQL runs on
+    tables in memory, and opens no file itself.
     Raises: `InvalidParameter` if the table's engine cannot read a whole table; `UnsuitableTable` if a table has more
     than 1,000,000 rows (`MOST_PUBLIC_ROWS`).
     """

@@ -33,8 +33,8 @@ def _loss_so_far(status: "AccountStatus") -> str:
 
     The text states bounds on the epsilon spent so far, which the account computes from its charges:
     - a bound that holds if no further question is asked;
-    - a bound that holds at all times, also if the answers so far decide which question is asked next. It is left out if
-      it is above the epsilon that the account promises.
+    - a bound that holds at all times, also if the answers so far decide which question is asked next. This bound is
+      left out if it is above the epsilon that the account promises.
 
     If even the first bound is above the promised epsilon, the text states the promised epsilon alone.
     """
@@ -131,8 +131,9 @@ def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
 def print_entries(name: str, entries: Sequence["Entry"]) -> None:
     """Print the ledger's `entries` of the account `name`, one line each.
 
-    A line has the entry's position, its time and its action (for a charge: the question). It also has the idempotency
-    key, the mechanism uses (runs of mechanisms) that were charged or returned, and the beginning of the entry's hash.
+    A line has the entry's position, its time and its action (for a charge: the question). The line also has the
+    idempotency key, the mechanism uses (runs of mechanisms) that were charged or returned, and the beginning of the
+    entry's hash.
     """
     from setwise.analytics.present.text import charge_in_words
 

@@ -164,9 +164,9 @@ def laplace_left_in_words(status: "AccountStatus") -> str:
 
     `status` is the status of the account. Its remaining epsilon is the largest epsilon of one more question with
     Gaussian noise. Laplace noise of the same epsilon can cost the account more, so the text also states the largest
-    epsilon of one more question with Laplace noise. It says "at least", because a question that divides its epsilon
-    among several noisy numbers, such as a mean, may get more. Returns "" if the two epsilons differ by at most 1%, or
-    if the account has no Gaussian budget.
+    epsilon of one more question with Laplace noise. The text says "at least", because a question that divides its
+    epsilon among several noisy numbers, such as a mean, may get more. Returns "" if the two epsilons differ by at most
+    1%, or if the account has no Gaussian budget.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:

@@ -76,10 +76,10 @@ _WORST = ". The bounds are found first. At worst, "
 def accuracy_in_words(plan: "Plan") -> str:
     """Return a sentence that says how close the answer planned by `plan` will be to the exact numbers.
 
-    It also says how large a group must be to be found. If the contribution bounds (the most groups and rows for which
-    one user counts) are found only when the question runs, by a private search, the error is not known yet. The
-    sentence then states the error for typical bounds, and for the largest bounds that the search can find. The web page
-    "Ask" shows the same sentence.
+    The sentence also says how large a group must be to be found. If the contribution bounds (the most groups and rows
+    for which one user counts) are found only when the question runs, by a private search, the error is not known yet.
+    The sentence then states the error for typical bounds, and for the largest bounds that the search can find. The web
+    page "Ask" shows the same sentence.
     """
     error = plan.error
     if error.expected_error is None:

@@ -32,7 +32,7 @@ class Operator(StrEnum):
 class Comparison:
     """The comparison of `column` by `operator` with the constant `value`, which has the kind of the column.
 
-    It is unknown (neither true nor false) if the cell is null.
+    The comparison is unknown (neither true nor false) if the cell is null.
     """
 
     column: Column

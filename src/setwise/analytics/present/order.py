@@ -98,10 +98,10 @@ _MONTH_COLUMNS = ("month", "mon", "monat", "mois", "mes")
 def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
     """Return for each of `cells` a number by which months are sorted in order of time; {} if the cells are not months.
 
-    `cells` are the group keys of the text column `name`. They are months if each is a year and month such as 2026-1, an
-    English name (or its first three letters), or a number from 1 to 12. If there are fewer than twelve such numbers,
-    the column's name must also have a word for month. A year and month becomes 12 * year + month, and any other month
-    its number in the year. The result is {} also for fewer than two different keys, which need no order.
+    `cells` are the group keys of the text column `name`. The cells are months if each is a year and month such as
+    2026-1, an English name (or its first three letters), or a number from 1 to 12. If there are fewer than twelve such
+    numbers, the column's name must also have a word for month. A year and month becomes 12 * year + month, and any
+    other month its number in the year. The result is {} also for fewer than two different keys, which need no order.
 
     >>> month_numbers("at", ["2026-10", "2026-9"])
     {'2026-10': 24322.0, '2026-9': 24321.0}

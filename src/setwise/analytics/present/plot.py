@@ -103,8 +103,8 @@ def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list
 def measure_of_bars(answer: "PrivateAnswer") -> str:
     """Return the text at the axis of values of a picture, which says what the bars measure.
 
-    It is the answer's heading if the answer has a single count per group, one statistic, or only quantiles. Otherwise
-    it is the name of the first statistic, because the bars show only this one.
+    The text is the answer's heading if the answer has a single count per group, one statistic, or only quantiles.
+    Otherwise the text is the name of the first statistic, because the bars show only this one.
     """
     several = len(answer.statistics) > 1 and answer.kind != "quantile"
     return answer.statistics[0] if several else answer.heading

@@ -171,8 +171,8 @@ class AddWindows:
       names. Names that the table lacks are ignored.
 
     Rows that are equal in the ORDER BY of a window (ties) are sorted by further columns, so that the result does not
-    depend on the order of rows in the table. These are all columns that this step or a later step reads. After SELECT
-    *, which reads every column, only the columns in `ties` are used.
+    depend on the order of rows in the table. The further columns are all columns that this step or a later step reads.
+    After SELECT *, which reads every column, only the columns in `ties` are used.
     """
 
     user: str

@@ -148,7 +148,7 @@ class Branch:
 class Case:
     """A CASE expression: the value of the first of `branches` whose condition is true, or else `otherwise`.
 
-    It is null if no condition is true and `otherwise` is None.
+    The value is null if no condition is true and `otherwise` is None.
     """
 
     branches: tuple[Branch, ...]

@@ -133,8 +133,8 @@ class AggregateReader:
     - `rows` converts the arguments of a call into row expressions (values computed from each private row).
     - `compute(expression, alias)` adds a column with the values of a row expression, and returns its name. `alias` is
       the alias of the result column, or None.
-    - `declared` has clipping bounds from the catalog (the data holder's file of declared tables). They are used for a
-      call that states no bounds itself.
+    - `declared` has clipping bounds from the catalog (the data holder's file of declared tables). These bounds are used
+      for a call that states no bounds itself.
     - `schema` describes the columns of the private rows; None if they are not known.
     """
 

@@ -233,8 +233,8 @@ def with_null_groups(query: Query) -> Query:
 def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[StatedBounds]:
     """Return the bounds with which `core`, a SELECT over private rows, was answered, and where each bound came from.
 
-    These are the clipping bounds of its statistics, and the most groups in which one user counts. `found_bounds` has
-    the bounds that a private search found: a list [low, high] under the name of a statistic or column, and the most
+    The result has the clipping bounds of its statistics, and the most groups in which one user counts. `found_bounds`
+    has the bounds that a private search found: a list [low, high] under the name of a statistic or column, and the most
     groups under "contributions".
     """
     stated: list[StatedBounds] = []

@@ -58,7 +58,7 @@ class CoreBuilder:
     - `select` cannot be used afterwards, because its nodes are modified and moved.
     - `source` are the private rows, `settings` has the user column and bounds, and `problems` collects the errors.
     - `released(subquery)` returns a stand-in for the noisy value of a scalar subquery in an expression over private
-      rows. It becomes a constant once that value is released.
+      rows. The stand-in becomes a constant once that value is released.
     - `free_subquery` rewrites a scalar subquery beside aggregates so that it reads released rows only.
     """
 
@@ -156,9 +156,9 @@ class CoreBuilder:
     def _takes_null_groups(self, query: Query) -> bool:
         """Return whether rows in which a group column is null can form groups of the query.
 
-        They cannot in three cases: the group keys are public, because the list of keys has no null; the table is a
-        dataset that `Session.prepare` stored, because its rows all have a key; the SELECT gives null keys a label of
-        its own.
+        Such rows form no group in three cases: the group keys are public, because the list of keys has no null; the
+        table is a dataset that `Session.prepare` stored, because its rows all have a key; the SELECT gives null keys a
+        label of its own.
         """
         prepared = self._source.schema is not None and self._source.schema.prepared
         return query.domain is None and query.null_item is None and not prepared

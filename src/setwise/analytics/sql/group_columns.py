@@ -22,8 +22,8 @@ class GroupColumn:
     - `node` is the syntax node of its key.
     - `item` is the group in the words of the private query (`Query.item`), such as "at by month".
     - `name` is the name of the result column.
-    - `selected` is the column, or the column in ranges such as months, by which rows are grouped. It is None if the key
-      is computed from each row by an expression, such as UPPER(x).
+    - `selected` is the column, or the column in ranges such as months, by which rows are grouped. This field is None if
+      the key is computed from each row by an expression, such as UPPER(x).
     """
 
     node: exp.Expr

@@ -121,8 +121,8 @@ def _with_name(written: exp.Expr, node: exp.Expr) -> exp.Expr:
 def _sorting(select: exp.Expr) -> tuple[list[exp.Expr], exp.Expr | None]:
     """Return (hidden expressions, ORDER BY) of `select`; the ORDER BY names every column by its position.
 
-    Position 1 is the first result column. Hidden expressions are those in ORDER BY that no result column shows. They
-    are to be added as columns after the last result column. The ORDER BY is None if `select` has none.
+    Position 1 is the first result column. Hidden expressions are those in ORDER BY that no result column shows. The
+    caller adds them as columns after the last result column. The ORDER BY is None if `select` has none.
     """
     order = select.args.get("order")
     if order is None:

@@ -140,8 +140,9 @@ def _refusal(
     def is_accepted(candidate: str, *, may_need_types: bool = False) -> bool:
         """Return whether the SQL text `candidate` is a statement that can be answered, perhaps with a larger budget.
 
-        It is read with the settings and table facts of the refused statement. With `may_need_types`, a statement that
-        needs text columns to be read as another type is accepted too, because the columns of a CSV file can be read so.
+        The text is read with the settings and table facts of the refused statement. With `may_need_types`, a statement
+        that needs text columns to be read as another type is accepted too, because the columns of a CSV file can be
+        read so.
         """
         reader = StatementReader(settings, facts, columns)
         try:

@@ -18,9 +18,9 @@ from setwise.analytics.statistics import Distinct
 def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: AggregateReader) -> list[str]:
     """Return sentences of advice about each ratio of two aggregate calls in `node`, an expression of the SELECT list.
 
-    They warn of a ratio that may be far from the exact ratio, or suggest an AVG in its place. `alias` is the name of
-    the result column, or None if the SELECT gives none. `user` is the user column, and `aggregates` reads the aggregate
-    calls.
+    The sentences warn of a ratio that may be far from the exact ratio, or suggest an AVG in its place. `alias` is the
+    name of the result column, or None if the SELECT gives none. `user` is the user column, and `aggregates` reads the
+    aggregate calls.
     """
     advice = []
     for part, whole in _ratios(node):
@@ -126,8 +126,8 @@ def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
 def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
     """Return a sentence that suggests an AVG instead of `part` / `whole`, the ratio of two aggregate calls.
 
-    It says that AVG gives all users equal weight; `user` is the user column. Returns "" unless the ratio is a sum
-    divided by a count, or a count of some rows divided by the count of all rows.
+    The sentence says that AVG gives all users equal weight; `user` is the user column. Returns "" unless the ratio is a
+    sum divided by a count, or a count of some rows divided by the count of all rows.
     """
     # AVG has less noise than two numbers, and its interval stays within its bounds.
     counted = _condition_as_case(part) if _counts_all(whole) else None

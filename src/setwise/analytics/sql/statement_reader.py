@@ -276,11 +276,11 @@ class StatementReader:
     def _first_table(self, select: exp.Expr, results: Sequence[_Result | None], known: Mapping[str, _Result]) -> int:
         """Return the index, among the tables of FROM and JOIN, of the private table to which the others are joined.
 
-        It is the first private table, with one exception: FROM has a subquery over a private table, and the first JOIN
-        is an inner join with rows of another private table. The table of this JOIN comes first if it is a plain table,
-        or if the subquery in FROM, and not the one in JOIN, is known to have at most one row per user. `results` are
-        the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table expressions by
-        name.
+        The result is the first private table, with one exception: FROM has a subquery over a private table, and the
+        first JOIN is an inner join with rows of another private table. The table of this JOIN comes first if it is a
+        plain table, or if the subquery in FROM, and not the one in JOIN, is known to have at most one row per user.
+        `results` are the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table
+        expressions by name.
         """
         source, joins = select.args["from_"].this, select.args.get("joins") or []
         place = next(index for index, each in enumerate(results) if isinstance(each, SelectSource))

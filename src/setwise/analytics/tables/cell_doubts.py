@@ -44,8 +44,9 @@ def offset_sentence(name: str, cells: Sequence[str], write: OptionWriter) -> str
     - `cells` are sampled cells of the column, which is read as timestamps.
     - `write` turns an option into text, as the data holder has to type it.
 
-    The sentence warns that times with an offset are converted to UTC, so that a time may move to another day. It also
-    states the option that reads the column as dates, so that each cell keeps the day that is written in it.
+    The sentence warns that times with an offset are converted to UTC, so that a time may move to another day. The
+    sentence also states the option that reads the column as dates, so that each cell keeps the day that is written in
+    it.
     """
     matches = [match for cell in cells if (match := _OFFSET.search(cell.strip(BLANKS)))]
     offset = next((match[2] for match in matches if match[2].strip("+-0:")), None)

@@ -114,8 +114,8 @@ class TableCheck:
     def unchosen(self) -> tuple[str, ...]:
         """The columns for which the data holder must still say whether a point stands between thousands, as in 1.234.
 
-        They are the columns whose points may stand between thousands (`thousands`). A column for which the data holder
-        has declared a type (`types`) is left out, because its type settles the question.
+        The result has the columns whose points may stand between thousands (`thousands`). A column for which the data
+        holder has declared a type (`types`) is left out, because its type settles the question.
         """
         return tuple(name for name in self.thousands if name not in self.types)
 
@@ -333,8 +333,8 @@ def _remarks(
     - `samples` has sampled cells of each column, by name.
     - `kinds` has the kind of each column, by name: queries read its cells as values of this kind.
     - `user` is the user column, or None.
-    - `serial` are the columns that seem to hold dates as numbers of days since 1899, as spreadsheets store them. They
-      get a sentence with a command that writes dates in their place.
+    - `serial` are the columns that seem to hold dates as numbers of days since 1899, as spreadsheets store them. The
+      result has a sentence about each of these columns, with a command that writes dates in their place.
     """
     write, texts = command_line, [name for name in samples if kinds[name] is Kind.TEXT]
     notes = user_notes(table, user, kinds, options, files, write, is_csv=True)

@@ -43,7 +43,7 @@ def copy_of(file: TableFile) -> str:
 def can_be_copied(file: TableFile, encoding: str) -> bool:
     """Return whether shell commands such as sed can write a changed copy of `file`, whose text has the `encoding`.
 
-    They can if the file is on this machine, is not compressed, and is not in UTF-16.
+    The commands work if the file is on this machine, is not compressed, and is not in UTF-16.
     """
     return isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
 

@@ -24,8 +24,8 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
     path of a CSV or Parquet file may end in a colon and the name of a column, ``cities.csv:name``. Blank lines and
     cells are left out.
 
-    Raises: `InvalidParameter` if the file does not exist, cannot be read, holds no labels, or is private. It is private
-    if it is a file of the table at `private`, or of a dataset that `Session.prepare` wrote.
+    Raises: `InvalidParameter` if the file does not exist, cannot be read, holds no labels, or is private. A file is
+    private if it belongs to the table of the table at `private`, or of a dataset that `Session.prepare` wrote.
 
     >>> read_domain(["tea", "coffee"])
     ('tea', 'coffee')

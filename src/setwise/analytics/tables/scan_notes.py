@@ -127,8 +127,8 @@ class TableToScan:
     - `table_name` is the table's name if `source` is a database file, else None.
     - `user` is the user column, or None for a public table.
     - `write` turns the options that a note suggests into text: options of the command line, or arguments of Python.
-    - `remedy` is added to a note that suggests options. It says where the data holder has to write them, for example in
-      a description file beside the table; "" if they are given where the question is asked.
+    - `remedy` is added to a note that suggests options. The text says where the data holder has to write these options,
+      for example in a description file beside the table; "" if they are given where the question is asked.
     """
 
     source: Any
@@ -152,7 +152,7 @@ class ScanNote:
     - `copy_command` is a shell command that writes a readable copy of the file, or "". Its last word is the path of the
       copy.
     - `is_unsolved` is True if neither an option nor a command is known that makes the cells readable.
-    - `options` are the words of command-line options that remove the cause of the note. They are given only if
+    - `options` are the words of command-line options that remove the cause of the note. Options are given only if
       `setwise check` could not guess them from the cells (for example, words for a missing user).
     """
 

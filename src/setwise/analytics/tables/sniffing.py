@@ -108,9 +108,10 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
 def _is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
-    It does not if one of its cells occurs again below itself. Otherwise, two kinds of cells are counted: cells that
-    are a number or date themselves, as in a row of data; and cells that are a word above nothing but numbers or dates,
-    as in a header. The row looks like a header if it has at least as many cells of the second kind as of the first.
+    The row does not if one of its cells occurs again below itself. Otherwise, two kinds of cells are counted: cells
+    that are a number or date themselves, as in a row of data; and cells that are a word above nothing but numbers or
+    dates, as in a header. The row looks like a header if it has at least as many cells of the second kind as of the
+    first.
     """
     names = values = 0
     for place, cell in enumerate(first):
@@ -125,8 +126,8 @@ def _is_header(first: Row, body: Sequence[Row]) -> bool:
 def _separator(text: str) -> str:
     """Return the separator between cells that best fits `text`, the first lines of a file.
 
-    It is the separator with which the largest share of the lines have the same number of cells, if this number is at
-    least 2. The result is a comma if no separator has such a number.
+    The best separator is the one with which the largest share of the lines have the same number of cells, if this
+    number is at least 2. The result is a comma if no separator has such a number.
     """
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 

@@ -245,9 +245,9 @@ class _ColumnScan:
     def doubts(self, question: str, *, is_text: bool) -> list[str]:
         """Return sentences for the data holder about cells of columns in the query that may be misread.
 
-        They are about thousands separators, offsets of times, blanks around words, words that may mean an empty cell,
-        and columns with several words for yes. `question` is the text of the query, and `is_text` says whether the
-        table is a CSV file.
+        The sentences are about thousands separators, offsets of times, blanks around words, words that may mean an
+        empty cell, and columns with several words for yes. `question` is the text of the query, and `is_text` says
+        whether the table is a CSV file.
         """
         csv, write, texts = self._table.csv, self._table.write, [name for name in self._names if name not in self.kinds]
         separator = csv.format_of(csv.suffix_of(self._files[0])).separator if is_text else ""

@@ -75,8 +75,8 @@ def user_notes(
 ) -> list[ScanNote]:
     """Return notes about rows of `table` that count for no user, or for a user who is not one real person.
 
-    These are rows without a user, texts such as N/A in the user column, users who are written in several ways, and
-    lines that repeat the header.
+    The notes are about rows without a user, texts such as N/A in the user column, users who are written in several
+    ways, and lines that repeat the header.
 
     - `user` is the user column, or None for a public table. A public table only has notes about repeated headers.
     - `types` maps the names of text columns to the kinds of values that they are read as; others are read as text.

@@ -299,8 +299,8 @@ def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
     """Return (words, condition) for a column of words such as Ja and Nein that was taken for truth values.
 
     - The words are two words of the column as text, "Ja and Nein".
-    - The condition is SQL that the query can use instead of the column, such as name = 'Ja'. It compares the column
-      with all its words for yes or, if it has none, with its first word in alphabetical order.
+    - The condition is SQL that the query can use instead of the column, such as name = 'Ja'. The condition compares the
+      column with all its words for yes or, if it has none, with its first word in alphabetical order.
 
     `cells` are sampled cells of the column.
     """

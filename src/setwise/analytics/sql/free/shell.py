@@ -253,10 +253,10 @@ def _have_equal_columns(selects: Sequence[exp.Expr]) -> bool:
 def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
     """Return the inner SELECTs from which `select` reads, if each row of `select` comes from one of their rows.
 
-    The caller finds out from them which group keys and statistics a column of `select` shows. They are the SELECTs of
-    the subquery or common table expression in FROM; there are several if these are united with UNION ALL. The list is
-    empty if `select` combines rows, by GROUP BY, DISTINCT or a join, or if FROM has another table. `tree` is the whole
-    statement.
+    The caller finds out from the inner SELECTs which group keys and statistics a column of `select` shows. The inner
+    SELECTs are those of the subquery or common table expression in FROM; there are several if these are united with
+    UNION ALL. The list is empty if `select` combines rows, by GROUP BY, DISTINCT or a join, or if FROM has another
+    table. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):
@@ -291,8 +291,9 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 def _names_columns(read: exp.Expr) -> bool:
     """Return whether hidden columns can be added to the table `read` in FROM without changing the SELECT around it.
 
-    Hidden columns say how precise a number is. They can be added if the SELECT names each column that it takes from the
-    table. They cannot if the SELECT has a * or a NATURAL JOIN, which would take the hidden columns too.
+    Hidden columns say how precise a number is. Hidden columns can be added if the SELECT names each column that it
+    takes from the table. They cannot be added if the SELECT has a * or a NATURAL JOIN, which would take the hidden
+    columns too.
     """
     select = read.find_ancestor(exp.Select, exp.CTE)
     if not isinstance(select, exp.Select) or read.args.get("pivots") or read.alias_column_names:
@@ -454,7 +455,7 @@ def _holds_column(selects: Sequence[exp.Expr], column: exp.Column, tree: exp.Exp
 def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool:
     """Return whether a result column of SELECTs that are united with UNION ALL holds group keys, which have no noise.
 
-    `place` is the index of the column. It holds group keys if it is computed from group keys in at least one of
+    `place` is the index of the column. The column holds group keys if it is computed from group keys in at least one of
     `selects`, and is constant in the other ones. `tree` is the whole statement.
     """
     nodes = [select.expressions[place].unalias() for select in selects]

@@ -29,9 +29,9 @@ class FromClause:
 
     - `tables` maps each table's alias (its name if it has no alias) to its name, in the order of FROM.
     - `joins` has one join for each table but the first.
-    - `left_keys` has the key columns that the SELECT reads from tables joined by LEFT JOIN. It maps (alias, column), in
-      lower case, to how the column is computed. In SQL such a column is null in rows without a match, while the key
-      column of the joined rows is not.
+    - `left_keys` has the key columns that the SELECT reads from tables joined by LEFT JOIN. The mapping leads from
+      (alias, column), in lower case, to how the column is computed. In SQL such a column is null in rows without a
+      match, while the key column of the joined rows is not.
     """
 
     tables: dict[str, str]

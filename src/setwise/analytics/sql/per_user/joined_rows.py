@@ -230,7 +230,7 @@ def _used_columns(
 ) -> list[str]:
     """Return the columns that a join has to add to the rows of `select`: those of the joined rows that are read.
 
-    They are the columns that `select` or the further `conditions` of the join name, and all `columns` if `select`
+    These are the columns that `select` or the further `conditions` of the join name, and all `columns` if `select`
     selects *. `alias` is the alias of the joined rows, and `columns` are their columns. If the columns are not known
     (None), only names with this alias before them are returned.
     """
@@ -270,8 +270,8 @@ class UserSubquery:
 def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | None:
     """Return the subquery `node`, rewritten for a join, if it is about the user of each row; None if it is not.
 
-    - `node` is an EXISTS, an IN with a subquery, or a scalar subquery. It is about the user of each row if it compares
-      its user column with the user column of the outer row.
+    - `node` is an EXISTS, an IN with a subquery, or a scalar subquery. The subquery is about the user of each row if it
+      compares its user column with the user column of the outer row.
     - `scope` has the names of the outer SELECT, and `user` is the user column.
     Raises: `InvalidParameter` for an EXISTS that names no outer column, and for a subquery that names outer columns but
     does not compare the users, or names them elsewhere than in comparisons in WHERE.

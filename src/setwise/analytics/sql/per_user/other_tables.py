@@ -138,8 +138,8 @@ def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tu
 def main_table(tree: exp.Expr, others: Collection[str]) -> str | None:
     """Return the private table that the answer of the statement `tree` is about; None if the statement names none.
 
-    It is the first table that is neither a common table expression nor in `others`. `others` are the public tables, and
-    the private tables that were declared as tables to join.
+    The result is the first table that is neither a common table expression nor in `others`. `others` are the public
+    tables, and the private tables that were declared as tables to join.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     names = [".".join(part.name for part in table.parts) for table in tree.find_all(exp.Table)]

@@ -265,9 +265,9 @@ def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
 def _period_of_times(tree: exp.Expr) -> exp.Expr | None:
     """Return a statement with the first and last month that is released, in place of MIN(x) and MAX(x) of a time x.
 
-    It counts private rows by month, and takes the least and greatest month of the noisy result. Aggregates other than
-    MIN, MAX and COUNT(*) are left out. Returns None if MIN and MAX in `tree` do not all have the same argument, or if
-    `tree` has a HAVING or a column that is not grouped.
+    The statement counts private rows by month, and takes the least and greatest month of the noisy result. Aggregates
+    other than MIN, MAX and COUNT(*) are left out. Returns None if MIN and MAX in `tree` do not all have the same
+    argument, or if `tree` has a HAVING or a column that is not grouped.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("having") or tree.args.get("from_") is None:
         return None
