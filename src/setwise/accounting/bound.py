@@ -68,22 +68,24 @@ class Bound:
 
 
 class Solver(Hashable, Protocol):
-    """Protocol of a computation that returns brackets for delta at an epsilon and for epsilon at a delta.
+    """Protocol of an object that computes brackets for the delta at an epsilon and for the epsilon at a delta.
 
-    A bracket is a certified interval. The computation is hashable, so that its results can be cached.
+    A bracket is a certified interval. The object is hashable, so that its results can be cached.
     """
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return this computation's bracket (a certified interval) for delta at `epsilon`.
+        """Return a bracket (a certified interval) for the delta of some mechanism uses at `epsilon`.
 
-        `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
+        The object that implements this method has the uses. `width` is the wanted width of the bracket, relative to its
+        upper end; None takes the default.
         """
         ...
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return this computation's bracket (a certified interval) for epsilon at `delta`.
+        """Return a bracket (a certified interval) for the epsilon of some mechanism uses at `delta`.
 
-        `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
+        The object that implements this method has the uses. `width` is the wanted width of the bracket, relative to its
+        upper end; None takes the default.
         """
         ...
 

@@ -91,10 +91,10 @@ class Profile:
         )
 
     def read_upper(self, x: Floats) -> Floats:
-        """Return upper bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
+        """Return upper bounds on the delta of this privacy profile at any epsilons `x`, also negative ones.
 
-        The bounds allow for the rounding errors of the stored values. Right of the grid, the bound at its last point is
-        used.
+        The bounds allow for the rounding errors of the stored values. Beyond the last grid point, the bound at this
+        point is used, because delta falls with epsilon.
 
         Requires: `first` is 0 (see `whole`).
         """
@@ -109,9 +109,9 @@ class Profile:
         return np.minimum(mirrored, 1.0)
 
     def read_lower(self, x: Floats) -> Floats:
-        """Return lower bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
+        """Return lower bounds on the delta of this privacy profile at any epsilons `x`, also negative ones.
 
-        The bounds allow for the rounding errors of the stored values. Right of the grid, the bound is 0.
+        The bounds allow for the rounding errors of the stored values. Beyond the last grid point, the bound is 0.
 
         Requires: `first` is 0 (see `whole`).
         """

@@ -161,8 +161,8 @@ def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms
 def sum_equal_uses(noise: KnownNoise, count: int) -> Loss | None:
     """Return the total privacy loss of `count` uses of `noise` as a `Loss`, which gives delta at any epsilon.
 
-    The object is quicker than a list of all losses if only delta is wanted. None if the total loss is continuous, if it
-    has too many values to enumerate, or if the probability of some value is too small for a float.
+    The object is quicker than a list of all losses if only delta is wanted. The result is None if the total loss is
+    continuous, if it has too many values to enumerate, or if the probability of some value is too small for a float.
     """
     if isinstance(noise, PureDP):
         return randomized_response(noise.epsilon, count)
@@ -193,10 +193,11 @@ class _Sums:
 
 
 def _sums(noise: KnownNoise, count: int) -> _Sums | None:
-    """Return the loss distribution of `count` uses of the integer `noise`, convolved term by term and not rounded.
+    """Return the distribution of the total loss of `count` uses of the integer `noise`, with exact losses.
 
-    Returns None if `noise` is neither integer Laplace nor truncated integer Gaussian noise, if the total loss has about
-    `_MOST_CONVOLVED` values or more, or if its rarest value has a probability below `_LEAST_CONVOLVED`.
+    The distribution is computed by convolution, term by term. Returns None if `noise` is neither integer Laplace nor
+    truncated integer Gaussian noise, if the total loss has about `_MOST_CONVOLVED` values or more, or if its rarest
+    value has a probability below `_LEAST_CONVOLVED`.
     """
     match noise:
         case DiscreteLaplace(scale=unit, sensitivity=s) if s * count < _MOST_CONVOLVED:
@@ -365,7 +366,8 @@ def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
 def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
     """Return the standard normal probabilities of intervals, and a bound on the relative error of each probability.
 
-    Each interval has the length `width`, and its middle is an entry of `z`.
+    Each interval has the length `width`, and its middle is an entry of `z`. The probabilities of rounded Gaussian
+    losses are computed from them.
     """
     # Short intervals use the midpoint expansion, whose next term is below (width z)^6 / 3e5. Long intervals use
     # differences of the distribution function, whose cancellation magnifies the error by about 1 / width.

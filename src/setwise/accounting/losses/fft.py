@@ -147,6 +147,8 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
         """Return Chernoff's bound on how much probability the sum S of all losses has beyond one end of the window.
 
+        The window is the interval in which the distribution of S is computed.
+
         - `cut`: whether any sum lies beyond this end; if False, the result is 0.
         - `end` is the end of the window, as a loss.
         - `tilt` and `height`: the caller weights the probability of each value s of S by exp(tilt s - height), and the
@@ -212,7 +214,9 @@ def _good_size(size: int) -> int:
 
 
 def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
-    """Return values ** exponent by repeated squaring, which is far faster than the general complex power.
+    """Return the entries of `values` to the power `exponent`, by repeated squaring.
+
+    This is far faster than the general complex power. `exponent` is a whole number.
 
     Requires: exponent >= 1.
     """

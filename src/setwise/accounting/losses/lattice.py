@@ -214,7 +214,8 @@ def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, re
 def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relative_error: float) -> LossPair:
     """Return two lattices that bound the delta of a finite loss distribution from above and from below.
 
-    A lattice has the probabilities of equally spaced losses.
+    A lattice has the probabilities of equally spaced losses, to which the losses of the distribution are rounded: for
+    the upper bound so that delta can only rise, for the lower bound so that delta can only fall.
 
     - `loss` has the values of the distribution, and `mass` their probabilities.
     - `step` is the distance of neighbouring lattice points.
@@ -319,7 +320,7 @@ class LatticeTail:
 
 
 def lattice_tail(top: float, step: float, mass: Floats, relative_error: float, dropped: float) -> LatticeTail:
-    """Return the tables that give delta at any epsilon, for losses top, top - step, ... of probabilities `mass`.
+    """Return tables that give delta at any epsilon, for the losses top, top - step, ... of probabilities `mass`.
 
     `relative_error` bounds the relative error of each probability, and `dropped` the sum of the probabilities of losses
     that are left out.
@@ -468,7 +469,7 @@ class Atoms:
 
     @property
     def size(self) -> int:
-        """The number of atoms (values of positive probability) of the privacy-loss distribution."""
+        """The number of atoms (values of positive probability) of this privacy-loss distribution."""
         return int(self.mass.size)
 
     def times(self, other: "Atoms") -> "Atoms":

@@ -113,7 +113,7 @@ class LatticeSum:
 
     @property
     def support(self) -> float:
-        """Largest total privacy loss that all uses of the composition can have together.
+        """Largest total privacy loss that all uses of this composition can have together.
 
         At every epsilon from this loss on, delta is only the probability of outright failure (an event in which
         everything may be revealed).
@@ -121,7 +121,7 @@ class LatticeSum:
         return largest_loss(self.uses)
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return a bracket (a certified interval) for the delta of the composition at `epsilon`.
+        """Return a bracket (a certified interval) for the delta of all uses together at `epsilon`.
 
         Finer lattices (sets of equally spaced losses) are tried until the width of the bracket, relative to its upper
         end, is at most `width`. With None the bracket of the first lattice is returned.
@@ -139,7 +139,7 @@ class LatticeSum:
         return self._finer().delta(epsilon, width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket (a certified interval) for the smallest epsilon with a delta of at most `delta`.
+        """Return a bracket (a certified interval) for the smallest epsilon at which all uses have at most `delta`.
 
         Finer lattices (sets of equally spaced losses) are tried until the width of the bracket, relative to its upper
         end, is at most `width`. With None the bracket of the first lattice is returned.
@@ -167,10 +167,12 @@ class LatticeSum:
         return self._finer().epsilon(delta, width)
 
     def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
-        """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice of losses.
+        """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice.
 
-        `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen. The
-        bracket is narrowest if the mean of L is near that epsilon when probabilities are weighted by exp(`tilt` L).
+        A bracket is a certified interval; a lattice is a set of equally spaced losses, to which losses are rounded.
+        `saddle` is an approximation of the total loss L of all uses, from which the range of losses to compute is
+        chosen. The bracket is narrowest if the mean of L is near that epsilon when probabilities are weighted by
+        exp(`tilt` L).
         """
         # The range of losses is chosen from `saddle`. A lattice is a set of equally spaced losses. The rounding error
         # of its table may be above a tiny delta everywhere, but beyond the largest loss delta is known without it.
@@ -207,7 +209,9 @@ class LatticeSum:
         return either_fails(self.failure, Bracket(min(below, above), above))
 
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
-        """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
+        """Return the total privacy loss of all uses as two tables, which give an upper and a lower bound on delta.
+
+        Delta can be read from the tables at any epsilon.
 
         - `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen.
         - `tilt`: weighting the probabilities of L by exp(tilt L) moves its mean. The tables are most accurate at
@@ -239,7 +243,7 @@ class LatticeSum:
         return fitting
 
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
-        """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
+        """Return two distributions of the total privacy loss of all uses, for an upper and for a lower bound on delta.
 
         - `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen.
         - `tilt`: weighting the probabilities of L by exp(tilt L) moves its mean. The result is most accurate for losses
@@ -254,7 +258,7 @@ class LatticeSum:
         return self._fitting(view)._sum_within(view)
 
     def _sum_within(self, view: Window) -> tuple[Atoms, Atoms]:
-        """Return two distributions of the total privacy loss, for an upper and a lower bound on delta.
+        """Return two distributions of the total privacy loss of all uses, for an upper and a lower bound on delta.
 
         The distributions cover the total losses in the interval `view`. They are computed by Fourier transform, for
         which the probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses; `view` also
@@ -267,11 +271,11 @@ class LatticeSum:
         return replace(upper, dropped=upper.dropped + infinite_mass), lower
 
     def _parts(self, step: float, view: Window, *, from_above: bool) -> list[EqualLosses]:
-        """Return the privacy losses of the uses, rounded to a lattice (equally spaced losses) of this `step`.
+        """Return the privacy losses of all uses of this composition, rounded to equally spaced losses.
 
-        The result has one `EqualLosses` for each entry of `uses`. If `from_above`, the rounding can only raise delta,
-        and otherwise only lower it. `view` is the interval of total losses that will be computed, which decides how far
-        the losses of Gaussian noise must be tabulated.
+        The distance of neighbouring losses is `step`. The result has one `EqualLosses` for each entry of `uses`. If
+        `from_above`, the rounding can only raise delta, and otherwise only lower it. `view` is the interval of total
+        losses that will be computed, which decides how far the losses of Gaussian noise must be tabulated.
         """
         # An `EqualLosses` is normally the rounded loss of one use, with the number of uses as its count. If no lattice
         # contains all losses, and the total loss of the equal uses can be enumerated, it is instead the rounded total

@@ -308,7 +308,7 @@ class Saddle:
 
     @cached_property
     def _variance(self) -> float:
-        """Variance of the total privacy loss, without any tilt; at least 1e-300, so that it can be a divisor."""
+        """Variance of the total privacy loss of all uses; at least 1e-300, so that it can be a divisor."""
         return max(self.at(0.0)[2], 1e-300)
 
     def moderate(self, tilt: float) -> float:

@@ -154,7 +154,7 @@ class ClassesBesideGaussian:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, upper bound on the delta, at `epsilon`, of the zCDP uses and the Gaussian mechanism together]."""
+        """Return [0, d], where d bounds the delta at `epsilon` of the zCDP uses and the Gaussian mechanism together."""
         # The upper bound is the delta of the zCDP uses at epsilon - L, averaged over the privacy loss L of the
         # Gaussian. The values of L are divided into cells, and delta is read at the largest L of each cell, which gives
         # an upper bound.
