@@ -294,7 +294,8 @@ class Laplace(Guarantee):
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """Return (epsilon + e^-epsilon - 1)-zCDP with epsilon = 1/scale, which Laplace noise satisfies.
 
-        No smaller rho holds for Laplace noise. A series replaces the formula where digits would cancel.
+        No smaller rho holds for Laplace noise. For small epsilon the result is computed by a series, because the
+        formula would lose digits.
 
         Theorem: docs/optimal-composition.md, "zCDP constants".
         """
@@ -446,8 +447,8 @@ class ConcentratedDP(Guarantee):
     def worst_known_example(self) -> Guarantee | None:
         """Return Gaussian noise that satisfies this (mu, tau)-CDP guarantee.
 
-        Its privacy loss has a mean of at most mu and a standard deviation of at most tau. None if the noise would need
-        a sigma out of range.
+        The privacy loss of the noise has a mean of at most mu and a standard deviation of at most tau. None if the
+        noise would need a sigma out of range.
         """
         deviation = min(self.tau, math.sqrt(2 * self.mu))
         return Gaussian(sigma=1 / deviation * (1 + 1e-14)) if 1e-12 < deviation < 999 else None
@@ -627,8 +628,8 @@ class TruncatedDiscreteGaussian(Guarantee):
     def largest_loss(self) -> Fraction:
         """Return the largest privacy loss of truncated integer Gaussian noise: (2 T s - s^2)/(2 sigma^2).
 
-        T is the bound at which noise is truncated, and s the sensitivity. The loss occurs at the edge of the outcomes
-        that both of two neighbouring tables can produce.
+        T is the bound at which noise is truncated, s the sensitivity, and sigma the noise parameter. The loss occurs at
+        the edge of the outcomes that both of two neighbouring tables can produce.
         """
         return Fraction((2 * self.bound - self.sensitivity) * self.sensitivity) / (2 * Fraction(self.sigma) ** 2)
 

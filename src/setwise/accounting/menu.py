@@ -69,7 +69,8 @@ class Menu:
     - `items` are pairs (guarantee, price of one use in units).
     - `budget`: uses whose prices add up to at most this are together (`epsilon`, `delta`)-DP, in any order and number.
 
-    What a use asks must be decided when the use is charged; it may depend on earlier answers, but not on later ones.
+    The query of a use must be fixed when the use is charged. The query may depend on earlier answers, but not on later
+    ones.
 
     >>> menu = Menu.for_promise([PureDP(epsilon=0.1)], epsilon=2.0, delta=1e-6)
     >>> menu.most_uses(PureDP(epsilon=0.1))
@@ -126,8 +127,8 @@ class Menu:
 def _menu_item(guarantee: Guarantee) -> MenuItem:
     """Return the menu item for `guarantee`: `guarantee` itself if it is pure DP or bounded range, or else pure DP.
 
-    A menu lists the uses that an account can pay for, all of them pure DP or bounded range. Laplace noise becomes the
-    pure DP that it implies.
+    A menu lists the uses that an account can pay for, all of them pure DP or bounded range. Laplace noise is listed as
+    the pure DP that it implies.
 
     Raises: `InvalidParameter` for a guarantee that is neither bounded-range nor implies pure DP.
     """

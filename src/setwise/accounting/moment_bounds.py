@@ -168,7 +168,7 @@ def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
         wallet = linear_bound(classify([Use(gaussian_of(size))] if size else []))
 
         def wallet_delta(x: float) -> Bracket:
-            """Return [0, d], where d is the delta at epsilon `x` of a Gaussian that dominates all uses together.
+            """Return [0, d], where d bounds the delta at epsilon `x` of all uses, by one Gaussian that dominates them.
 
             d includes the probability of outright failure (in which everything may be revealed).
             """

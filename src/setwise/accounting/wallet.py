@@ -79,9 +79,9 @@ class Wallet:
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> "Wallet":
         """Return the largest Gaussian wallet (a budget of mu squared) whose uses together are (epsilon, delta)-DP.
 
-        The share `failure_share` of delta is set aside for outright failures (in which everything may be revealed). The
-        field `loss_limit` of the result is about `epsilon`: uses whose largest losses add up to at most this are
-        admitted even if the mu squared cannot pay for them.
+        Mu is sensitivity / sigma of a Gaussian mechanism. The share `failure_share` of delta is set aside for outright
+        failures (in which everything may be revealed). The field `loss_limit` of the result is about `epsilon`: uses
+        whose largest losses add up to at most this are admitted even if the mu squared cannot pay for them.
 
         Raises: `InvalidParameter` if too little of delta remains for the wallet.
         """
@@ -117,8 +117,8 @@ def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
 def gaussian_of(size: float) -> Gaussian:
     """Return the Gaussian mechanism of mu^2 = `size`, which dominates all uses paid from a wallet of that size.
 
-    A wallet is a budget of mu squared, from which uses are paid. The sigma of the Gaussian is rounded down, so that the
-    Gaussian still dominates.
+    A wallet is a budget of mu squared, from which uses are paid; mu is sensitivity / sigma of a Gaussian mechanism. The
+    sigma of the Gaussian is rounded down, so that the Gaussian still dominates.
     """
     return Gaussian(sigma=min(_sigma(size), LARGEST_SCALE))
 

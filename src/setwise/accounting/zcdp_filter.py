@@ -171,7 +171,10 @@ class ZcdpOdometer:
         return replace(self, spent=self.spent.plus(use))
 
     def epsilon(self) -> float:
-        """Return an upper bound on the privacy loss so far; infinite if outright failures exceed their share of delta.
+        """Return an upper bound on the privacy loss of all uses so far, which holds with probability 1 - `delta`.
+
+        The bound is infinite if the probabilities of outright failure (in which everything may be revealed) add up to
+        more than their share of delta.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """
@@ -195,5 +198,5 @@ class ZcdpOdometer:
         return up(least * (1 + 1e-13))
 
     def answer(self) -> CertifiedBound:
-        """Return the upper bound on the privacy loss so far as a `CertifiedBound`, with its method and its proof."""
+        """Return the upper bound on the privacy loss of all uses so far, with the names of its method and its proof."""
         return CertifiedBound(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")
