@@ -76,10 +76,11 @@ class Aggregation:
             raise InvalidParameter("a domain or a label for missing items needs an item column: give item")
 
     def for_discovery(self) -> "Aggregation":
-        """Return the aggregation by which the private search for groups finds the labels that occur in the table.
+        """Return the aggregation by which the private search for groups finds labels that occur in the table.
 
-        It has the same user, group columns and filter, but no measures (integers that users add) and no domain (public
-        labels). A user counts in at most 200 (`MOST_GROUPS`) groups, and at most once in each.
+        The search (partition selection) is for labels that are not public. The aggregation has the same user, group
+        columns and filter as this one, but no measures (integers that users add) and no domain (public labels). A user
+        counts in at most 200 (`MOST_GROUPS`) groups, and at most once in each.
         """
         return replace(self, contributions=MOST_GROUPS, per_item=1, measures=(), domain=None)
 

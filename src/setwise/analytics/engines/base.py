@@ -94,8 +94,9 @@ class EngineQuery(Protocol):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return the exact weight of each group: a sum over users, to which the private search for groups adds noise.
 
-        `found_labels` are the groups that the search found before; the result has all other groups. A user with n of
-        these other groups adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
+        The search (partition selection) finds groups whose labels may be shown, in up to three rounds. `found_labels`
+        are the groups that earlier rounds found; the result has all other groups. A user with n of these other groups
+        adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
         Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -105,9 +106,10 @@ class EngineQuery(Protocol):
 class WeightReader:
     """Context manager that reads the exact weights of groups, to which the private search for groups adds noise.
 
-    The search finds, in up to three rounds, groups whose labels are private. A weight is a sum over users: a user with
-    n groups adds about 2^20/sqrt(n) to each. `aggregation` names the user and group columns of `engine`'s table. The
-    rounds share one database query object and the temporary tables that it stores, so that the rows are read only once.
+    The search (partition selection) finds groups whose labels may be shown, in up to three rounds. A weight is a sum
+    over users: a user with n groups adds about 2^20/sqrt(n) to each. `aggregation` names the user and group columns of
+    `engine`'s table. The rounds share one database query object and the temporary tables that it stores, so that the
+    rows are read only once.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -133,8 +135,9 @@ class WeightReader:
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return the exact weights, without noise, of all groups that are not in `found_labels`.
 
-        `found_labels` are the groups that earlier rounds of the private search for groups have found. A weight is a sum
-        over users: a user with n groups that are not found yet adds about 2^20/sqrt(n) to each of these.
+        `found_labels` are the groups that earlier rounds of the private search for groups (partition selection) have
+        found. A weight is a sum over users: a user with n groups that are not found yet adds about 2^20/sqrt(n) to each
+        of these.
         """
         return self._query.group_weights(found_labels)
 
@@ -225,7 +228,8 @@ class Engine(ABC):
     def group_weights(self, aggregation: Aggregation) -> WeightReader:
         """Return a context manager whose `read` returns the exact weights of groups, for the private search for groups.
 
-        A weight is a sum over users: a user with n groups adds about 2^20/sqrt(n) to each. `aggregation`, made by
+        The search (partition selection) adds noise to the weights to find groups whose labels may be shown. A weight is
+        a sum over users: a user with n groups adds about 2^20/sqrt(n) to each. `aggregation`, made by
         `Aggregation.for_discovery`, names the user and group columns.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group at each
         rank, but not which users.
@@ -361,6 +365,7 @@ class Engine(ABC):
     def _weights_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
         """Return a context manager that yields the query of `aggregation` for the private search for groups.
 
+        The search (partition selection) adds noise to sums over users to find groups whose labels may be shown.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not
         which users.
         """
@@ -437,8 +442,8 @@ class SqlEngineQuery(ABC):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return the exact weight of each group that is not in `found_labels`, to which the private search adds noise.
 
-        A weight is a sum over users: a user with n groups that are not in `found_labels` adds about 2^20/sqrt(n) to
-        each. `found_labels` are the groups that the private search for groups has found so far.
+        The private search for groups (partition selection) has found `found_labels` so far. A weight is a sum over
+        users: a user with n groups that are not in `found_labels` adds about 2^20/sqrt(n) to each.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
@@ -466,8 +471,8 @@ class SqlEngineQuery(ABC):
     def _not_among(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
         """Return a list with one SQL condition, that a row's group is not in `found_labels`; [] if no group was found.
 
-        The private search for groups leaves out the groups that its earlier rounds found (`found_labels`). `labels` are
-        the SQL expressions of the labels of a row's group.
+        A round of the private search for groups (partition selection) leaves out the groups that earlier rounds found,
+        `found_labels`. `labels` are the SQL expressions of the labels of a row's group.
         """
         if not found_labels:
             return []
@@ -477,8 +482,8 @@ class SqlEngineQuery(ABC):
     def _keep_pairs(self) -> str | None:
         """Return the SQL name of a temporary table (u, g0, g1, ...) of each user u with each group in which u counts.
 
-        The first call stores the table, so that later rounds of the private search for groups need not read the rows
-        again. None, the default, means that the engine stores no such table.
+        The first call stores the table, so that later rounds of the private search for groups (partition selection)
+        need not read the rows again. None, the default, means that the engine stores no such table.
         """
         return None
 

@@ -274,11 +274,13 @@ class StatementBuilder:
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
         """Return the text of a SELECT of (g0, g1, ..., weight, root, share): three sums over users for each group.
 
-        The private search for groups adds noise to them. A user with k groups adds to each of these about 2^20/sqrt(k)
-        as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. The noisy weights decide which groups are
-        found; before that, noisy totals of shares and roots estimate the number of users and how many groups they have
-        on average. `aggregation` names the group columns, and limits the number k of a user's groups. `pairs` is the
-        SQL statement with one row (g0, g1, ..., u) per user u and group.
+        The private search for groups (partition selection) adds noise to the sums. A user with k groups adds to each of
+        these about 2^20/sqrt(k) as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. The noisy weights
+        decide which groups are found; before that, noisy totals of shares and roots estimate the number of users and
+        how many groups they have on average.
+
+        `aggregation` names the group columns, and limits the number k of a user's groups. `pairs` is the SQL statement
+        with one row (g0, g1, ..., u) per user u and group.
         """
         labels = label_columns(aggregation)
         counted = f"SELECT {labels}, COUNT(*) OVER (PARTITION BY u) AS n FROM ({pairs}) AS pairs"
@@ -656,9 +658,9 @@ def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str)
 def rows_rarely_repeat(row_count: int | None, pairs: int, sums_values: bool = False) -> bool:
     """Return whether numbering rows is faster than grouping them, because few rows repeat a (user, group) pair.
 
-    `row_count` is the number of rows of a sample, or None for an empty sample, and `pairs` the number of distinct pairs
-    in it. `sums_values` says that the query also sums values of the rows. The answer changes only the speed of the
-    query.
+    One statement numbers each user's rows by window functions, and another with the same result groups rows by user and
+    group. `row_count` is the number of rows of a sample, or None for an empty sample, and `pairs` the number of
+    distinct pairs in it. `sums_values` says that the query also sums values of the rows.
     """
     return (
         row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if sums_values else MOST_ROWS_PER_PAIR) * pairs

@@ -91,8 +91,8 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWeights:
     """Return the exact weights of groups (sums over users), for one round of the private search for groups.
 
-    A user with n groups adds about 2^20/sqrt(n) to each. `result` is the Arrow result of the SQL statement that
-    `StatementBuilder.weights` returned for `aggregation`.
+    The search (partition selection) adds noise to the weights. A user with n groups adds about 2^20/sqrt(n) to each.
+    `result` is the Arrow result of the SQL statement that `StatementBuilder.weights` returned for `aggregation`.
     """
     weights, roots, shares = (result.column(name).to_numpy() for name in WEIGHT_COLUMNS)
     return GroupWeights(Histogram.of(arrow_labels(result, aggregation), weights), int(roots.sum()), int(shares.sum()))

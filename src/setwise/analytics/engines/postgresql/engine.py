@@ -117,8 +117,8 @@ class PostgresqlEngine(Engine):
         """Return a context manager that yields the query of `aggregation` for the private search for groups.
 
         If the login (the database user) may create temporary tables, the (user, group) pairs are stored in one.
-        Otherwise every round of the search reads the rows again. Rows are read in a transaction that is read-only
-        except for temporary tables.
+        Otherwise every round of the search (partition selection) reads the rows again. Rows are read in a transaction
+        that is read-only except for temporary tables.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
@@ -229,8 +229,8 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def make_pairs_table(self) -> None:
         """Create an empty temporary table (g0, g1, ..., u) for pairs of a group and a user u who counts in it.
 
-        g0, g1, ... are the labels of the group. The first round of the private search for groups fills the table, and
-        later rounds read it.
+        Columns g0, g1, ... are the labels of the group. The first round of the private search for groups (partition
+        selection) fills the table, and later rounds read it.
         """
         # CREATE TABLE takes no parameters, and constants of a filter must not become part of its text. So the columns
         # come from a SELECT without the filter, which is not run.
@@ -257,10 +257,10 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         return "(SELECT salt FROM secret)"
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether few users have several rows of one group, so that numbering rows is faster than grouping them.
+        """Return whether numbering rows by window functions is faster than grouping them by user and group.
 
-        A sample of the users decides. The first query with a user column and groups makes the estimate, and later ones
-        reuse it. False if the size of the table is not known.
+        It is if few users have several rows of one group, as a sample of the users shows. The first query with a user
+        column and groups makes the estimate, and later ones reuse it. False if the size of the table is not known.
         """
         if self._table_rows is None:
             return False

@@ -183,7 +183,7 @@ class SparkEngineQuery(SqlEngineQuery):
     def forget_pairs(self) -> None:
         """Free the (user, group) pairs that Spark may have cached for the rounds of the private search for groups.
 
-        The search is over, so that no further round reads the pairs.
+        The search (partition selection) is over, so that no further round reads the pairs.
         """
         if self._pairs is not None:
             self._pairs.unpersist()
