@@ -49,7 +49,7 @@ class TimeUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Bins of numbers, each `width` wide: the first holds 0 up to `width`, the next `width` up to 2 * `width`."""
+    """Bins of numbers, each `width` wide: one bin holds 0 up to `width`, the next `width` up to 2 * `width`."""
 
     width: Fraction
 

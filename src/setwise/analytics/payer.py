@@ -111,7 +111,7 @@ class OneOff:
     def of_budget(self, epsilon: float, delta: float) -> "Payer":
         """Return the payer of one question, whose plan is certified to satisfy (`epsilon`, `delta`)-DP.
 
-        Its charges and answers are kept in this object, together with those of other questions.
+        Its charges and answers are kept in this object, together with the charges and answers of other questions.
         """
         return _QuestionPayer(self, (epsilon, delta))
 
@@ -266,8 +266,8 @@ def payable_plan(
 ) -> P:
     """Return the plan within `budget` that an account would run; it is found without charging or reading rows.
 
-    Like `first_payable`, it tries several kinds of noise, and returns the first plan that can be paid for. If there is
-    none, it returns `plan(budget)`.
+    Several kinds of noise are tried, as by `first_payable`, and the first plan that can be paid for is returned. If no
+    plan can be paid for, the result is `plan(budget)`.
 
     - `plan` plans the question within a budget, and `can_pay` says whether the account can pay for a plan.
     - `status` returns the status of the account, and `uses_of` the mechanisms of a plan (privacy guarantees and numbers

@@ -205,7 +205,7 @@ def check_planned(statement: Statement, session: StatementSession) -> None:
 
     This function is called for a corrected statement before an error message proposes it, so that the analyst can
     really ask what is proposed. Nothing is charged or read. Each SELECT is planned by itself with epsilon = 10, because
-    so much is enough for most queries.
+    this epsilon is enough for most queries.
     """
     statement = statement.filled(finds_bounds=True)
     for core in statement.cores:

@@ -139,7 +139,7 @@ def _read_catalog(path: str | None, text: str, user: str | None) -> "tuple[Catal
     """Return the catalog at `path` (a file that lists tables) and the user column for the SQL statement `text`.
 
     The user column is `user` if that is not None. Otherwise it is the user column of the first table in the statement
-    that the catalog lists, or None if it lists none of them. Returns (None, `user`) if `path` is None.
+    that is in the catalog, or None if no table of the statement is. Returns (None, `user`) if `path` is None.
     """
     if path is None:
         return None, user
@@ -176,7 +176,7 @@ def _note_unread_cells(
 ) -> None:
     """Print to standard error how many cells that the question needs cannot be parsed, and which options would help.
 
-    - `common`: the options that all questions share; `common.table` is the first table
+    - `common`: the options that all questions share; `common.table` is the first table of the question
     - `question`: the question's text; only the user column and columns whose names occur in the text are checked
     - `types`: the types that the question needs, by column name, such as integer; cells are counted by these types
     - `joined`: the paths of the tables that the question joins, by table name

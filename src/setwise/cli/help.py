@@ -149,7 +149,7 @@ class GroupedHelp(TyperCommand):
     """A command whose help lists its options by group and ends with an example."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the library keeps both types private
-        """Write the command's arguments to its help text, then its options: first those in groups, then the others.
+        """Write the command's arguments to its help text, then its options: options in groups first, then all others.
 
         `ctx` is the command's context, and `formatter` the object to write to, both of the command-line library.
         """

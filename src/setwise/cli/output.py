@@ -284,8 +284,8 @@ def sql_table(
     """Return the rows of `result`, the answer to a SELECT, as tables for the terminal, with confidence intervals.
 
     Columns that do not fit into `width` characters are moved to a further table. `truth` maps the value in a row's
-    first column to an exact number, which is printed too (only for synthetic data); None prints no exact numbers.
-    Only the first `most` rows are shown, or all if it is None.
+    first column to an exact number, which is printed too (only for synthetic data); None prints no exact numbers. Only
+    the first `most` rows are shown, or all rows if `most` is None.
     """
     rows = result.rows[:most]
     interval = f"{result.answer.confidence:.0%} interval"
@@ -479,7 +479,7 @@ def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] 
     """Return the items of an answer as a table for the terminal, with bars for their counts if they fit into `width`.
 
     `width` is the width of the terminal in characters. `truth` maps labels to exact counts, which are printed in a
-    further column; only synthetic data may show exact counts, and None shows none.
+    further column; only synthetic data may show exact counts, and with None no such column is printed.
     """
     from rich.table import Table
     from rich.text import Text

@@ -82,10 +82,10 @@ def refused_by_type(
 def table_path(name: str, tables: dict[str, str], engine: str) -> str:
     """Return the path of the table that a statement calls `name` after FROM.
 
-    `tables` maps the names given with --table NAME=PATH to paths. `name` is looked up there without regard to upper and
-    lower case, unless several tables then match. If `name` is neither found nor a file, its part after the last dot is
-    looked up, because BI tools write a schema before the dot. Otherwise `name` itself is returned, because it may be a
-    path or a table of `engine`.
+    `tables` maps the names given with --table NAME=PATH to paths. `name` is looked up among these names without regard
+    to upper and lower case, unless several tables then match. If `name` is neither found nor a file, its part after the
+    last dot is looked up, because BI tools write a schema before the dot. Otherwise `name` itself is returned, because
+    it may be a path or a table of `engine`.
 
     Raises: `InvalidParameter` if nothing is found, `name` is a plain identifier, and `engine` is DuckDB.
     """

@@ -190,7 +190,10 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class JoinedValue:
-    """A column that a join takes from another table: `column` is its name there, and `name` its name after the join."""
+    """A column that a join takes from another table.
+
+    `column` is the name of the column in that table, and `name` its name in the rows after the join.
+    """
 
     name: str
     column: str
@@ -536,7 +539,7 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
 
     The flag is True if the expression is the argument of an aggregate, so that its value is used as a number. If the
     whole argument of COUNT, or a whole expression of PARTITION BY or ORDER BY, is the user column `user`, it is left
-    out: all rows of a window are of one user, so the user column reveals nothing there.
+    out: all rows of a window are of one user, so that the user column has the same value in all of them.
     """
     counts = window.function is WindowFunction.COUNT and window.argument == ColumnValue(user)
     if window.argument is not None and not counts:

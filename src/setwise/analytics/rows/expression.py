@@ -29,9 +29,9 @@ class ConstantValue:
 
     Text that is compared with a date or time column is read as a date or time.
 
-    Two objects of this class are equal only if their constants have the same type, so those of 1, 1.0 and TRUE differ.
-    SQL statements with 1 and with 1.0 have answers of different types, so the stored result of one statement must not
-    be returned for the other.
+    Two objects of this class are equal only if their constants have the same type, so the objects for 1, 1.0 and TRUE
+    differ. SQL statements with 1 and with 1.0 have answers of different types, so the stored result of one statement
+    must not be returned for the other.
     """
 
     value: Constant
@@ -230,8 +230,8 @@ class TimePart:
 class TimeWord(StrEnum):
     """The parts of a date or time that can be computed as text from each row, such as 07 or July.
 
-    Numbers have leading zeros: four digits for the year, three for the day of the year, and two for the others. HOUR_12
-    counts from 01 to 12, and HALF is AM or PM. Names are English.
+    Numbers have leading zeros: four digits for the year, three for the day of the year, and two for all other numbers.
+    HOUR_12 counts from 01 to 12, and HALF is AM or PM. Names are English.
     """
 
     YEAR = "YYYY"
@@ -323,7 +323,8 @@ class UnitKey:
     """A text that identifies a unit of privacy smaller than a user, such as one day of a user.
 
     The text of a row is made of the cell in the column `user` and the value of the expression `part`, such as the day
-    of the row. Two rows have the same text only if both are the same. The text is null if one of the two is null.
+    of the row. Two rows have the same text only if the cells and the values are the same in both rows. The text is null
+    if the cell or the value is null.
     """
 
     user: str

@@ -52,8 +52,8 @@ def _declarable_types(expression: RowExpression, kind: Kind, wanted: Kind) -> di
 def _advice(expression: RowExpression, kind: Kind, wanted: Kind) -> str:
     """Return the end of an error message that advises to declare the type `wanted` of a column of text.
 
-    `expression` was refused because its values are of `kind`, while `wanted` is needed there. The result is "" unless
-    `expression` is a column and `kind` is text.
+    `expression` was refused because its values are of `kind`, while `wanted` is needed in its place. The result is ""
+    unless `expression` is a column and `kind` is text.
     """
     needed = _declarable_types(expression, kind, wanted)
     return "".join(f"; if {name!r} is of a CSV file, give its type, as in --type {name}={wanted}" for name in needed)

@@ -474,9 +474,9 @@ def _user_set(node: exp.Expr, user: str) -> exp.Expr:
 def _depends_on_other_rows(select: exp.Expr) -> bool:
     """Return whether a row of the result of `select` may be computed from several rows of its tables.
 
-    A row may be so computed if the SELECT has aggregates, GROUP BY or window functions. The UNION of two such SELECTs
-    with the conditions a and b cannot be written as one SELECT with the condition a OR b, which would compute a row
-    from the rows of both.
+    A row may be computed from several rows if the SELECT has aggregates, GROUP BY or window functions. The UNION of two
+    such SELECTs with the conditions a and b cannot be written as one SELECT with the condition a OR b, which would
+    compute a row from the rows of both.
     """
     if any(select.args.get(clause) for clause in ("group", "having", "qualify")):
         return True

@@ -323,7 +323,7 @@ def _time_type(group: str) -> type:
 
 
 def _released_table(core: Core, answer: PrivateAnswer) -> ReleasedTable:
-    """Return the groups of `answer` as a table of released (noisy) rows, which the rest of the statement reads as SQL.
+    """Return the groups of `answer` as a table of released (noisy) rows, which further SQL of the statement reads.
 
     `core` is the SELECT over private rows that `answer` answers. Group keys that are periods, such as "2026-01", become
     the date or time at which the period begins, and keys that stand for NULL become None.

@@ -25,7 +25,7 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
     cells are left out.
 
     Raises: `InvalidParameter` if the file does not exist, cannot be read, holds no labels, or is private. A file is
-    private if it belongs to the table of the table at `private`, or of a dataset that `Session.prepare` wrote.
+    private if it belongs to the table at `private`, or to a dataset that `Session.prepare` wrote.
 
     >>> read_domain(["tea", "coffee"])
     ('tea', 'coffee')

@@ -30,7 +30,7 @@ Row = list[str]
 
 
 def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
-    """Return the CSV options with which `file` can be read: those that are `declared`, and guesses for the others.
+    """Return the CSV options with which `file` can be read: the options `declared`, and guesses for all other options.
 
     The guesses are made from the first lines of the file.
     Raises: `UnsuitableTable` if the file cannot be opened or has no lines of text.
@@ -108,10 +108,10 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
 def _is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
-    The row does not if one of its cells occurs again below itself. Otherwise, two kinds of cells are counted: cells
-    that are a number or date themselves, as in a row of data; and cells that are a word above nothing but numbers or
-    dates, as in a header. The row looks like a header if it has at least as many cells of the second kind as of the
-    first.
+    The row does not look like one if one of its cells occurs again below itself. Otherwise, two kinds of cells are
+    counted: cells that are a number or date themselves, as in a row of data; and cells that are a word above nothing
+    but numbers or dates, as in a header. The row looks like a header if it has at least as many cells of the second
+    kind as of the first.
     """
     names = values = 0
     for place, cell in enumerate(first):

@@ -160,9 +160,9 @@ _INCREASING = ("ROUND", "FLOOR", "CEIL", "CEILING")
 def interval_ends(node: exp.Expr, ends_of: ColumnEnds) -> tuple[exp.Expr, exp.Expr] | None:
     """Return syntax nodes for the lower and upper end of a confidence interval for `node`; None if there is none.
 
-    `node` is an expression over released (noisy) rows. Its interval is computed from those of the statistics in it.
-    `ends_of` maps a column to the hidden columns with the ends of its interval. In rows where the interval of a divisor
-    contains 0, both ends are null, because the quotient could be any number.
+    `node` is an expression over released (noisy) rows. Its interval is computed from the intervals of the statistics in
+    `node`. `ends_of` maps a column to the hidden columns with the ends of its interval. In rows where the interval of a
+    divisor contains 0, both ends are null, because the quotient could be any number.
     """
     match node:
         case exp.Paren():

@@ -507,7 +507,7 @@ def _joined_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
     """Return a function that takes a column read by `select`, which has joins, and returns its hidden columns or None.
 
     Hidden columns have the ends of a statistic's confidence interval and say whether noise may dominate it. Columns in
-    USING, and all columns of a NATURAL JOIN, have none. `tree` is the whole statement.
+    USING, and all columns of a NATURAL JOIN, have no hidden columns. `tree` is the whole statement.
     """
     joins = select.args["joins"]
     if any(str(join.args.get("method") or "").upper() == "NATURAL" for join in joins):

@@ -109,11 +109,11 @@ def _left_conditions(
     scope: Scope,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[Derivation, list[KeyPair]]:
-    """Return (rows, keys): how a LEFT JOIN applies `conditions`, those in its ON that are not equalities.
+    """Return (rows, keys): how a LEFT JOIN applies `conditions`, the conditions in its ON that are not equalities.
 
     A condition on the joined `rows` becomes a step that keeps only some of these rows. A condition on the earlier rows
-    (those to which `rows` are joined) becomes a key of the join, a pair of values that are equal only if the condition
-    is true.
+    (to which `rows` are joined) becomes a key of the join: a pair of values that are equal only if the condition is
+    true.
     - `is_joined` says whether a column belongs to the joined rows.
     - `scope` has the names of the earlier rows.
     - `read` converts a node into a row expression (a value computed from each row).

@@ -544,8 +544,8 @@ def _count_users(select: exp.Expr, user: str) -> None:
 def _keep_countable(select: exp.Expr) -> None:
     """Remove all columns of `select`, in place, except columns of GROUP BY and calls of COUNT, SUM, AVG or a quantile.
 
-    If none would be left, all are kept. HAVING, ORDER BY, LIMIT and OFFSET are removed too, because they may refer to
-    removed columns.
+    If no column would be left, all columns stay. HAVING, ORDER BY, LIMIT and OFFSET are removed too, because they may
+    refer to removed columns.
     """
     group = select.args.get("group")
     kept = []
