@@ -377,11 +377,12 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
-        """Evaluate the last grid cells, and write a value to `out` wherever it is larger than the value in `out`.
+        """Evaluate the last grid cells, and raise the new privacy profile `out` to their values where these are larger.
 
-        The new privacy profile (of one bounded-range mechanism followed by the mechanisms of `f`) is a maximum over
-        grid cells and over t, the larger of the two losses that the first mechanism can have. `out` has, at every grid
-        point, the maximum over the cells evaluated so far.
+        The new profile (delta as a function of epsilon) belongs to one bounded-range mechanism followed by the
+        mechanisms of `f`. It is a maximum over grid cells (intervals between neighbouring grid points) and over t, the
+        larger of the two losses that the first mechanism can have. `out` has, at every grid point, the maximum over the
+        cells evaluated so far.
 
         - `tail` is the index of the first grid cell to evaluate; all cells after it are evaluated too.
         - `f` is the profile of the later mechanisms.
@@ -420,13 +421,15 @@ class BoundedRangeStep:
         out: Floats,
         choices: "Choices",
     ) -> None:
-        """Evaluate the grid cells with indices `rough`, and write a value to `out` wherever it exceeds the value there.
+        """Evaluate the grid cells `rough`, and raise the new privacy profile `out` to their values where larger.
 
-        The new privacy profile (of one bounded-range mechanism followed by the mechanisms of `f`) is a maximum over
-        grid cells and over t, the larger of the two losses that the first mechanism can have. `out` has, at every grid
-        point, the maximum over the cells evaluated so far. In rough cells the best t jumps from cell to cell, so each
-        cell is evaluated at several t of its own.
+        The new profile (delta as a function of epsilon) belongs to one bounded-range mechanism followed by the
+        mechanisms of `f`. It is a maximum over grid cells (intervals between neighbouring grid points) and over t, the
+        larger of the two losses that the first mechanism can have. `out` has, at every grid point, the maximum over the
+        cells evaluated so far.
 
+        - `rough` has the indices of grid cells in which the best t jumps from cell to cell, so that each is evaluated
+          at several t of its own.
         - `f` is the profile of the later mechanisms.
         - `terms` has four arrays of constants from which the values of each cell are computed (see `CellTerms`).
           `omega` has one positive number w for each cell: the best t in the cell is about epsilon + log(w).

@@ -242,11 +242,12 @@ class Saddle:
         target = math.log(delta)
 
         def residual(tilt: float) -> tuple[float, float]:
-            """Return two numbers for `_newton`: log(d / `delta`), and about minus its derivative by the tilt.
+            """Return (log(d / `delta`), about minus its derivative by `tilt`), where d is the delta reached by `tilt`.
 
-            `delta`, a variable of the function around it, is the wanted delta. If the probability of each loss L is
-            weighted by exp(`tilt` L), the total loss has a mean and a variance. d is an estimate of the delta at the
-            epsilon that equals this mean, and the second number is `tilt` times this variance.
+            Newton's method finds the tilt at which the first number is 0. `delta`, a variable of the function around
+            it, is the wanted delta. If the probability of each loss L is weighted by exp(`tilt` L), the total loss has
+            a mean and a variance. d is an estimate of the delta at the epsilon that equals this mean, and the second
+            number is `tilt` times this variance.
             """
             # The second number is about minus the derivative of the first by the tilt.
             height, mean, variance = self.at(tilt)
