@@ -37,6 +37,8 @@ class Aggregation:
     - `pooled` adds up the measures of all groups under the one label `EVERYTHING`.
     - `suitable_for` is the schema for which `check_suitable` has passed, or None.
 
+    Raises: `InvalidParameter` for limits out of range, column names that are no text, and labels without an `item`.
+
     >>> Aggregation(user="user_id", item="word", contributions=0)
     Traceback (most recent call last):
         ...

@@ -182,8 +182,9 @@ class Engine(ABC):
         """Raise if the table's metadata shows that `aggregation` cannot be answered; called before budget is charged.
 
         Raises: `UnknownColumn` or `UnsuitableTable` if a column is missing or has the wrong type, or if the table was
-        redefined after it was opened. Also if the table is a prepared dataset (a stored random ranking of each user's
-        groups) whose source has changed, or which was made for other columns.
+        redefined after it was opened. `InvalidParameter` if a public label has another type than its column. For a
+        prepared dataset (a stored random ranking of each user's groups), also `UnsuitableTable` if its source has
+        changed or it was made for other columns, and `InvalidFilter` if `aggregation` has a filter.
         """
         self._check_definition()
         if self._manifest is None:

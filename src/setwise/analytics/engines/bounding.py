@@ -136,7 +136,8 @@ class StatementBuilder:
         """Return the text of a SELECT of the rows to aggregate: columns u (the user), g0, g1, ... (labels), and values.
 
         The values are v, the column to sum, if `aggregation.value` is set, and v0, v1, ..., from which the
-        aggregation's measures (integers that users add to groups) are computed. The rows have a user and satisfy the
+        aggregation's measures (integers that users add to groups) are computed. Rows without a user are left out. So
+        are rows with a null label, unless `aggregation.null_item` gives them a label. The rows satisfy the
         aggregation's filter, whose constants are added to `parameters`, and the SQL `conditions`. `hint` is text for
         the query optimizer, placed after SELECT.
         """
@@ -235,8 +236,8 @@ class StatementBuilder:
         """Return the text of a SELECT of the groups (items) in which users count, one row per user and group.
 
         Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas. `ranked` is the SQL
-        statement of all groups of each user, which its column rank numbers in random order. A user counts in the groups
-        of rank `aggregation.contributions` or less.
+        statement of all groups of each user; its column rank numbers a user's groups in random order. A user counts in
+        the groups of rank `aggregation.contributions` or less.
         """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"

@@ -41,6 +41,8 @@ class JoinableTables:
     A table in `public` may be joined on any column. A table in `private` must have a user column of the same name as
     the private table, and every join with it must compare the users; it may compare other columns as well. Otherwise a
     joined row would belong to two users.
+
+    Raises: `InvalidParameter` for a table without a name, or one that is declared both public and private.
     """
 
     public: Mapping[str, Source] = field(default_factory=dict)

@@ -328,7 +328,8 @@ class CsvFile:
     def _table(self, data: bytes, columns: Sequence[str], kind: pa.DataType) -> pa.Table:
         """Return the columns named `columns` of the CSV bytes `data` as an Arrow table, all of Arrow type `kind`.
 
-        The type is text if every cell is known to be UTF-8, and bytes otherwise.
+        `kind` is text or bytes. Arrow raises `ArrowInvalid` for a line with another number of cells than the header
+        and, if `kind` is text, for a cell that is not UTF-8.
         """
         return pa_csv.read_csv(
             pa.py_buffer(data),

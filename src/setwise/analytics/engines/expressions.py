@@ -127,8 +127,9 @@ class Measures:
         """Return the SQL expressions of the columns v0, v1, ..., which hold what each row contributes to the measures.
 
         A measure is an integer that each user adds to a group, such as a sum of a column. The expressions give integers
-        or null, except for counts of distinct values, which need the table's own values. A private search for clipping
-        bounds splits a number beyond -2^40 or 2^40 over two columns; the columns for these parts beyond come last.
+        or null, except for counts of distinct values, which need the table's own values. For a private search for
+        clipping bounds, a number beyond -2^40 or 2^40 is split over two columns: one has the number clipped to this
+        range, and the other, among the last columns, has the part beyond it.
         """
         sources = list(self._sources().values())
         values = [self._row_value(measures) for measures in sources]

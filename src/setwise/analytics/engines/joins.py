@@ -52,6 +52,8 @@ class Join:
     - `alias` is the name of the joined table in the result, if it is not `table`.
     - `rows` are steps that compute the rows to join from the rows of `table`, such as one row per user. Each computed
       row comes from the rows of one user, so only a private table has such steps.
+
+    Raises: `InvalidParameter` if there are no keys.
     """
 
     table: str

@@ -435,7 +435,10 @@ class _Compiler:
         return values, kinds.pop()
 
     def _call(self, expression: Call) -> Value:
-        """Return the SQL and the type of `expression`, a call such as COALESCE or ROUND, computed from one row."""
+        """Return the SQL and the type of `expression`, a call such as COALESCE or ROUND, computed from one row.
+
+        Raises: `InvalidParameter` if the types of its arguments do not fit.
+        """
         match expression.function:
             case Function.COALESCE:
                 values, kind = self._to_one_kind(expression.arguments, "COALESCE")
@@ -462,6 +465,7 @@ class _Compiler:
         """Return the SQL and the type of `expression`, a LEAST or GREATEST of several values.
 
         The value is null if any argument is null, as in GoogleSQL.
+        Raises: `InvalidParameter` if the arguments are conditions, or of several types that cannot be combined.
         """
         values, kind = self._to_one_kind(expression.arguments, expression.function)
         if kind is Kind.BOOLEAN:

@@ -95,6 +95,8 @@ class ClickHouseEngine(Engine):
         """Run the SQL `statement` with `parameters`; return the result's columns by name.
 
         While the statement runs, `Engine.cancel` stops it.
+        Raises: `EngineFailed` if the statement was cancelled. `EngineFailed` or `UnsuitableTable`, with fixed messages,
+        if ClickHouse raises an error.
         """
         comment = f"setwise-{uuid.uuid4().hex}"
         cancelled = threading.Event()

@@ -30,8 +30,9 @@ class KeptInstances:
     def borrow(self, *, keep: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
         """Context manager that yields a cursor of a DuckDB instance in memory that no other caller uses meanwhile.
 
-        Registered tables and TEMP tables are gone when the cursor is closed. The instance is closed and not kept if
-        `keep` is False or if the `with` block raises.
+        Registered tables and TEMP tables are gone when the cursor is closed. Then the instance is kept for a later
+        caller. It is closed instead if `keep` is False, if the `with` block raises, or if enough instances are kept
+        already.
         """
         # Threads do not share an instance, so that they do not share its memory limit.
         idle = self._idle.setdefault(os.getpid(), [])

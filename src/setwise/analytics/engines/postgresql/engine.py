@@ -119,6 +119,8 @@ class PostgresqlEngine(Engine):
         If the login (the database user) may create temporary tables, the (user, group) pairs are stored in one.
         Otherwise every round of the search (partition selection) reads the rows again. Rows are read in a transaction
         that is read-only except for temporary tables.
+        Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not
+        which users.
         """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
