@@ -105,3 +105,61 @@ def test_a_file_with_apostrophes_is_no_file_in_single_quotes(city: str, setwise:
     done = ask(setwise, path)
     assert "single" not in done.stderr
     assert counts(done)[city.strip('"')] == pytest.approx(100, abs=20)
+
+
+ALIKE = {
+    "NUL": ("Paris", "Paris\0"),
+    "zero-width space": ("Paris", "\u200bParis"),
+    "byte order mark": ("Paris", "Pa\ufeffris"),
+    "other spaces": ("New York", "New\u00a0York"),
+    "carriage return": ("Paris", '"Paris\r"'),
+    "accents": ("Z\u00fcrich", "Zu\u0308rich"),
+    "blanks": ("Paris", "Paris "),
+}
+"""Pairs of cells that look the same; the first is the one that is meant."""
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_values_that_look_the_same_are_noted_with_a_command_that_makes_them_one(
+    kind: str, setwise: Command, tmp_path: Path
+):
+    """A NUL divided the rows of Paris into two groups, without a word."""
+    seen, hidden = ALIKE[kind]
+    path = tmp_path / "cities.csv"
+    path.write_text(table(lambda user: f"{seen if user % 4 == 1 else hidden if user % 4 == 3 else 'Oslo'},{user % 50}"))
+    truth = {"Oslo": 200, seen: 200}
+    done = ask(setwise, path)
+    assert done.returncode == 0
+    noted = " ".join(done.stderr.split())
+    assert "1 value of 'city' is written in several ways that look the same" in noted
+    assert "1 value of 'city' is written in several ways" in " ".join(setwise("check", path).stdout.split())
+    if kind == "blanks":
+        question = f"SELECT TRIM(city) AS city, COUNT(*) AS n FROM '{path}' GROUP BY TRIM(city)"
+        assert "TRIM(city) in SQL" in noted
+        assert counts(setwise("sql", question, *PAID)) == pytest.approx(truth, abs=20)
+        return
+    command = noted[noted.index("python3 -c") :].partition(" note: ")[0]
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    copied = ask(setwise, tmp_path / "cities.clean.csv")
+    assert counts(copied) == pytest.approx(truth, abs=20)
+    assert "look the same" not in copied.stderr
+
+
+def test_a_cell_with_a_character_that_is_not_seen_is_noted_where_no_other_is_like_it(setwise: Command, tmp_path: Path):
+    path = tmp_path / "cities.csv"
+    path.write_text(table(lambda user: plain(user).replace("Paris", "Paris\0")))
+    assert "characters that are not seen, such as 'Paris\\x00' for 'Paris'" in ask(setwise, path).stderr
+
+
+@pytest.mark.parametrize("mark", ["\0", "\u200b", "\ufeff", "\u00a0"])
+def test_a_user_who_is_written_with_a_character_that_is_not_seen_is_one_person(
+    mark: str, setwise: Command, tmp_path: Path
+):
+    path = tmp_path / "users.csv"
+    rows = [f"Ada{user // 2}{mark if user % 2 else ''},{plain(user)}\n" for user in USERS]
+    path.write_text("user,city,amount\n" + "".join(rows))
+    refused = ask(setwise, path)
+    assert "write 200 users in several ways" in " ".join(refused.stderr.split())
+    done = pasted(setwise, refused)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(setwise("check", tmp_path / "users.clean.csv", "--user", "user", "--json").stdout)["users"] == 200

@@ -195,7 +195,10 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
     Returns "" if no word names `source`, because the question then cannot be repeated on the copy.
     """
     copy = split(copy_command)[-1]
-    words = [copy if word == source else re.sub(f"={re.escape(source)}$", f"={copy}", word) for word in asked]
+    quoted = re.compile(f"'{re.escape(source)}'|(?<==){re.escape(source)}$")  # in FROM 'FILE', or NAME=FILE
+    words = [
+        copy if word == source else quoted.sub(lambda found: found[0].replace(source, copy), word) for word in asked
+    ]
     if words == [*asked] or any("\n" in word for word in words):
         return ""
     check = f"setwise check {quote(copy)} --save"

@@ -29,6 +29,7 @@ from setwise.analytics.tables.cell_doubts import (
     stored_time_sentence,
 )
 from setwise.analytics.tables.clean_copies import signs_note, with_doubled_quotes
+from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.scan_notes import command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
 from setwise.analytics.tables.text_encodings import scan_encoding
@@ -341,6 +342,7 @@ def _remarks(
     noted = {word for note in notes for word in note.options}
     remarks = [note.text for note in notes]
     remarks += [signs_note(texts, samples, files[0], options.encoding), total_line_note(files[-1], options, noted)]
+    remarks += [note.text for note in look_alike_notes(table, [name for name in texts if name != user], options, files)]
     file = files[0] if len(files) == 1 else None
     remarks += [
         stored_time_sentence(name, samples[name], file, options, [*samples], is_dated=name in serial)[0]

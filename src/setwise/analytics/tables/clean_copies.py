@@ -16,7 +16,7 @@ from setwise.analytics.engines.csv_format import COMPRESSIONS, UTF_16, CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile, UnreadableHeader
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
+from setwise.analytics.engines.typed_cells import BLANKS, INVISIBLE, SPACES, CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.sniffing import read_sample
 from setwise.analytics.tables.writing import NULL_WORDS, NUMBERS, readable_cells, with_numbers
@@ -147,8 +147,25 @@ def _lost_lines(text: str, form: CsvFormat) -> int:
     return lines - kept
 
 
+def with_visible_cells(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a copy of `file` without characters that are not seen, and without blanks.
+
+    All kinds of spaces become the usual one, letters with accents become one character each, and blanks around cells
+    are left out. `csv` says how the file is written. The result is "" if no command can copy the file (see
+    `with_changed_cells`).
+    """
+    return _copied(file, csv, "[c.strip() for c in r]", is_visible=True)
+
+
 def with_changed_cells(
-    file: TableFile, csv: CsvOptions, names: Sequence[str], column: str, pattern: str, value: str
+    file: TableFile,
+    csv: CsvOptions,
+    names: Sequence[str],
+    column: str,
+    pattern: str,
+    value: str,
+    *,
+    is_visible: bool = False,
 ) -> str:
     """Return a shell command that writes a copy of `file` in which cells of one column are replaced.
 
@@ -156,26 +173,45 @@ def with_changed_cells(
     - `column` is the column. A cell of it is replaced if the whole cell, without blanks around it, matches the regular
       expression `pattern`.
     - `value` is a Python expression that computes the new cell. In it, `m` is the match of the old cell.
+    - `is_visible` says that characters which are not seen are left out first, in every column.
 
     `pattern` and `value` must not have backslashes, double quotes or dollar signs, because the shell would change them.
     The result is "" if no shell command can copy the file (see `can_be_copied`), if cells are separated by more than
     one character, or if `column` is not in `names`.
     """
-    separator = csv.format_of(csv.suffix_of(file)).separator
-    if not can_be_copied(file, csv.encoding) or len(separator) > 1 or column not in names:
+    if column not in names:
         return ""
     above, place = csv.skip_lines + (csv.columns is None), [*names].index(column)
-    quotes = ",quotechar=chr(39)" if csv.quote == "'" else ""
+    cells = f"[new(c,re.fullmatch('{pattern}',c.strip())) if n>={above} and i=={place} else c for i,c in enumerate(r)]"
+    return _copied(file, csv, cells, before=f"new=lambda c,m: {value} if m else c; ", is_visible=is_visible)
+
+
+def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", is_visible: bool) -> str:
+    """Return a shell command that writes a copy of `file` with other cells; "" if no shell command can.
+
+    - `csv` says how the file is written.
+    - `cells` is the Python expression of the cells of a row. In it, `r` are the row's old cells and `n` is its number.
+    - `before` is Python text that stands before the loop over rows.
+    - `is_visible` says that characters which are not seen are left out first.
+
+    The Python text must not have backslashes, double quotes or dollar signs, because the shell would change them.
+    """
+    separator = csv.format_of(csv.suffix_of(file)).separator
+    if not can_be_copied(file, csv.encoding) or len(separator) > 1:
+        return ""
+    delimiter = "chr(9)" if separator == "\t" else repr(separator)
+    written = f"delimiter={delimiter}" + (",quotechar=chr(39)" if csv.quote == "'" else "")
+    read, module = "sys.stdin", ""
+    if is_visible:
+        hidden, spaces = (",".join(str(ord(each)) for each in characters) for characters in (INVISIBLE, SPACES))
+        before += f"seen={{**dict.fromkeys(({hidden})),**dict.fromkeys(({spaces}),32)}}; "
+        read, module = "(unicodedata.normalize('NFC',line.translate(seen)) for line in sys.stdin)", ",unicodedata"
     # The program has no sign that a shell changes between double quotes, so that it can be read where it is shown.
     program = (
-        "import csv,re,sys,datetime; "
+        f"import csv,re,sys,datetime{module}; "
         f"[f.reconfigure(encoding='{codec_name(csv.encoding)}',errors='surrogateescape',newline='') "
         "for f in (sys.stdin,sys.stdout)]; "
-        f"new=lambda c,m: {value} if m else c; "
-        f"csv.writer(sys.stdout,delimiter={separator!r}{quotes},lineterminator=chr(10)).writerows("
-        f"[new(c,re.fullmatch('{pattern}',c.strip())) if n>={above} and i=={place} else c for i,c in enumerate(r)] "
-        f"for n,r in enumerate(csv.reader(sys.stdin,delimiter={separator!r}{quotes})))"
+        f"{before}csv.writer(sys.stdout,{written},lineterminator=chr(10)).writerows("
+        f"{cells} for n,r in enumerate(csv.reader({read},{written})))"
     )
-    if separator == "\t":
-        program = program.replace(repr(separator), "chr(9)")
     return f'python3 -c "{program}" < {quote(str(file))} > {quote(copy_of(file))}'

@@ -24,6 +24,7 @@ from setwise.analytics.tables.cell_doubts import (
 )
 from setwise.analytics.tables.check import total_line_note
 from setwise.analytics.tables.clean_copies import COPY, signs_note, with_doubled_quotes
+from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import sniff, stands_in_single_quotes
 from setwise.analytics.tables.undecoded_csv import undecoded_cells
@@ -103,6 +104,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         for name in read_as_seconds(names, question)
         if _since_1970(samples[name]) == "TIMESTAMP_MILLIS"
     ]
+    notes += look_alike_notes(raw, [name for name in names if name not in {*scan.kinds, table.user}], csv, files)
     notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv, write))]
     if is_text:
         notes += undecoded_cells(source, table.table_name, csv, files, names, write)
@@ -425,7 +427,7 @@ def _blanks_note(name: str, sample: Sequence[str]) -> str:
     `sample` are cells of the column. A comparison such as country = 'NO' is False for ' NO'.
     """
     filled = [cell for cell in sample if cell.strip()]
-    padded = [cell for cell in filled if cell != cell.strip()]
+    padded = [cell for cell in filled if cell != cell.strip(" ")]
     if not padded or 2 * len(padded) < len(filled):
         return ""
     return (

@@ -171,14 +171,20 @@ def several_spellings(
     copy = ""
     options = ["--type", f"{user}=integer"] if spellings.are_numbers else []
     if not options and len(files) == 1:
-        copy = with_changed_cells(files[0], csv, column_names(table), user, _ONE_WAY, "m[1] or m[0].lower()")
+        copy = with_changed_cells(
+            files[0], csv, column_names(table), user, _ONE_WAY, "m[1] or m[0].lower()", is_visible=spellings.are_hidden
+        )
     remedy = f"{write(options)} reads them as one" if options else "write each user in one way in the file"
     if copy:
         remedy = f"a copy with all users in lower case and without blanks around them: {copy}"
+    if copy and spellings.are_hidden:
+        remedy = f"a copy with all users in lower case, without blanks or characters that are not seen: {copy}"
+    show = ascii if spellings.are_hidden else repr
     number = f"{spellings.users:,} {'user' if spellings.users == 1 else 'users'}"
     text = (
-        f"cells of {user!r} write {number} in several ways, such as {spellings.first!r} and {spellings.second!r}, "
-        f"which count as two users, so that a person is protected less than promised: {remedy}"
+        f"cells of {user!r} write {number} in several ways, such as {show(spellings.first)} and "
+        f"{show(spellings.second)}, which count as two users, so that a person is protected less than promised: "
+        f"{remedy}"
     )
     return [
         ScanNote(

@@ -75,7 +75,7 @@ def text_samples(
         if wanted is not None:
             first = set(texts[:_COLUMNS_AT_ONCE])
             texts = [name for name in texts if name in first or wanted(name)]
-        samples = _aggregate_columns(
+        samples = aggregate_columns(
             table, connection, texts, lambda _: [f"list_slice(list_distinct(list(cell)), 1, {most})"], _SAMPLE_ROWS
         )
     return {name: [*(cells or ())] for name, (cells,) in samples.items()}
@@ -146,7 +146,7 @@ def count_cells(
             ]
             for kind in {kinds.get(name, Kind.TEXT) for name in wanted}
         }
-        counted = _aggregate_columns(table, connection, wanted, lambda name: counts_of[kinds.get(name, Kind.TEXT)])
+        counted = aggregate_columns(table, connection, wanted, lambda name: counts_of[kinds.get(name, Kind.TEXT)])
         others = [name for name in schema.names if name not in texts]
         numbers = _aggregate_each(table, connection, others, "COUNT({})")
         counted |= {name: (number, number, 0) for name, number in numbers.items()}
@@ -183,7 +183,7 @@ def _guess_types(
         *(f"COUNT({_read('cell', kind, grammar)})" for kind in kinds),
     ]
     guesses = dict.fromkeys(texts, Kind.TEXT)
-    counts = _aggregate_columns(table, connection, texts, lambda _: readable_counts, _SAMPLE_ROWS)
+    counts = aggregate_columns(table, connection, texts, lambda _: readable_counts, _SAMPLE_ROWS)
     for name, (filled, *readable) in counts.items():
         # The types are tried in the order integer, date or timestamp, float, boolean.
         shares = {kind: count / max(1, filled) for kind, count in zip(kinds, readable, strict=True)}
@@ -203,7 +203,7 @@ def _guess_types(
         Kind.FLOAT: [_is_code(grammar)],
     }
     doubtful = [name for name in texts if guesses[name] is not Kind.TEXT]
-    for name, (is_other,) in _aggregate_columns(
+    for name, (is_other,) in aggregate_columns(
         table, connection, doubtful, lambda name: doubts[guesses[name]], _SAMPLE_ROWS
     ).items():
         if is_other:
@@ -233,7 +233,7 @@ def _read(cell: str, kind: Kind, grammar: CellGrammar) -> str:
     return filled_cell(cell, grammar) if kind is Kind.TEXT else converted_cell(cell, kind, grammar)
 
 
-def _aggregate_columns(
+def aggregate_columns(
     table: DuckDBTable,
     connection: "duckdb.DuckDBPyConnection",
     names: Sequence[str],

@@ -1,13 +1,18 @@
-"""Exact counts of rows without a user, and of users who are written in several ways; only for the data holder."""
+"""Exact counts of rows without a user, and of users and values written in several ways; only for the data holder."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from setwise.analytics.engines.duckdb.cell_counts import aggregate_columns
 from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
 from setwise.analytics.engines.duckdb.instances import scanning
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, filled_cell
-from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
+from setwise.analytics.engines.typed_cells import BLANKS, INVISIBLE, SPACES, CellGrammar
 from setwise.analytics.schema import Kind
+
+if TYPE_CHECKING:
+    import duckdb
 
 _NUMBER = "[+]?[0-9]+([.]0*)?"
 """The regular expression of a whole number, as it may be written in a user column."""
@@ -64,6 +69,7 @@ class Spellings:
 
     - `users` is the exact number of users with several spellings.
     - `first` and `second` are two spellings of one of them.
+    - `are_hidden` says whether some of them are written with characters that are not seen, or that look alike.
     - `are_numbers` says whether every cell that is not empty is a whole number, so that reading the column as integers
       makes the spellings equal.
     """
@@ -71,32 +77,106 @@ class Spellings:
     users: int
     first: str
     second: str
+    are_hidden: bool
     are_numbers: bool
 
 
 def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spellings | None:
     """Return the users that the text column `user` of `table` writes in several ways.
 
-    Cells are the same user if they differ only in upper and lower case, in blanks around them, or in the zeros around a
-    whole number. None if there are no such users, or if the column is not text. `grammar` lists the words for an empty
-    cell.
+    Cells are the same user if they differ only in upper and lower case, in blanks around them, in the zeros around a
+    whole number, or in characters that are not seen. The result is None if there are no such users, or if the column is
+    not text. `grammar` lists the words for an empty cell.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
     with scanning(table) as connection, connection.cursor() as cursor:
         if table.describe(cursor).column(user).kind is not Kind.TEXT:
             return None
-        plain = f"lower(trim(cell, {sql_text(BLANKS)}))"
+        trimmed, plain = f"trim(cell, {sql_text(BLANKS)})", f"lower({_visible('cell')})"
         row = cursor.execute(
             f"WITH cells AS (SELECT DISTINCT {filled_cell(quoted(user), grammar)} AS cell "
             f"FROM {table.relation(cursor, (user,))}), "
-            f"users AS (SELECT COUNT(*) AS ways, MIN(cell) AS first, MAX(cell) AS second FROM cells "
+            f"users AS (SELECT COUNT(*) AS ways, MIN(cell) AS first, MAX(cell) AS second, "
+            f"BOOL_OR({trimmed} <> {_visible('cell')}) AS hidden FROM cells "
             f"WHERE {plain} <> '' GROUP BY CASE WHEN regexp_full_match({plain}, '{_NUMBER}') "
             rf"THEN regexp_replace({plain}, '^[+]?0*([0-9]+)([.]0*)?$', '\1') ELSE {plain} END) "
-            "SELECT COUNT(*), MIN(first), ARG_MIN(second, first), "
-            f"(SELECT COUNT(*) FROM cells WHERE NOT regexp_full_match({plain}, '|{_NUMBER}')) "
+            "SELECT COUNT(*), MIN(first), ARG_MIN(second, first), BOOL_OR(hidden), "
+            f"(SELECT COUNT(*) FROM cells WHERE NOT regexp_full_match({trimmed}, '|{_NUMBER}')) "
             "FROM users WHERE ways > 1"
         ).fetchone()
     assert row is not None, "an aggregate without groups has a row"
-    users, first, second, others = row
-    return Spellings(users=int(users), first=first, second=second, are_numbers=others == 0) if users else None
+    users, first, second, hidden, others = row
+    if not users:
+        return None
+    return Spellings(users=int(users), first=first, second=second, are_hidden=bool(hidden), are_numbers=others == 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookAlikes:
+    """Cells of the text column `name` with characters that are not seen, as "Paris" with a NUL, or that look alike.
+
+    - `values` is the exact number of values that the column writes in several ways which look the same.
+    - `first` and `second` are two such ways of one value. If there is no such value, `first` is a cell with characters
+      that are not seen, and `second` is this cell without them.
+    - `are_blanks` says whether the cells differ from their visible text only in usual blanks around it.
+    """
+
+    name: str
+    values: int
+    first: str
+    second: str
+    are_blanks: bool
+
+
+def find_look_alikes(table: DuckDBTable, names: Sequence[str]) -> list[LookAlikes]:
+    """Return the text columns of `table` among `names` that have cells which are not what they look like.
+
+    Two cells look the same if they differ only in characters that are not seen, in kinds of spaces, in blanks around
+    them, or in letters with accents that are one character or two.
+    """
+    with scanning(table) as connection:
+        changed = [f"COUNT(*) FILTER ({_visible('cell')} <> cell)"]
+        counts = aggregate_columns(table, connection, names, lambda _: changed)
+        return [_look_alikes(table, connection, name) for name, (cells,) in counts.items() if cells]
+
+
+def _look_alikes(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str) -> LookAlikes:
+    """Return what is known of a text column that has cells which are not what they look like.
+
+    `name` is the column of `table`, and `connection` reads the table.
+    """
+    cell = quoted(name)
+    with connection.cursor() as cursor:
+
+        def cells() -> str:
+            """Return the SQL of the column's cells and their visible text; a stream of batches can be read once."""
+            relation = table.relation(cursor, (name,))
+            return f"(SELECT {cell} AS cell, {_visible(cell)} AS plain FROM {relation} WHERE {cell} IS NOT NULL)"
+
+        cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS SELECT DISTINCT * FROM {cells()} WHERE cell <> plain")
+        [(are_blanks, example, plain)] = cursor.execute(
+            "SELECT COUNT(*) FILTER (trim(cell, ' ') <> plain) = 0, MIN(cell), ARG_MIN(plain, cell) FROM changed"
+        ).fetchall()
+        [(values, first, second)] = cursor.execute(
+            "SELECT COUNT(*), MIN(first), ARG_MIN(second, first) FROM (SELECT MIN(cell) AS first, MAX(cell) AS second "
+            f"FROM {cells()} WHERE plain IN (SELECT plain FROM changed) AND plain <> '' "
+            "GROUP BY plain HAVING COUNT(DISTINCT cell) > 1)"
+        ).fetchall()
+    if not values:
+        first, second = example, plain
+    return LookAlikes(name=name, values=int(values), first=first, second=second, are_blanks=bool(are_blanks))
+
+
+def _visible(cell: str) -> str:
+    """Return a SQL expression for what is seen of a text cell, with the SQL expression `cell`.
+
+    Left out are characters that are not seen, and blanks around the cell. All kinds of spaces become the usual one, and
+    letters with accents become one character each.
+    """
+    hidden, spaces = (
+        "[" + "".join(f"\\x{{{ord(character):x}}}" for character in characters) + "]"
+        for characters in (INVISIBLE, SPACES)
+    )
+    text = f"regexp_replace(regexp_replace({cell}, '{hidden}', '', 'g'), '{spaces}', ' ', 'g')"
+    return f"trim(nfc_normalize({text}), {sql_text(BLANKS)})"

@@ -1,0 +1,46 @@
+"""Notes for the data holder about cells with characters that are not seen, and about values that look the same.
+
+A NUL, a byte order mark or another space divides the rows of one city into two groups that look the same in an answer.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.tables.clean_copies import with_visible_cells
+from setwise.analytics.tables.scan_notes import ScanNote
+
+if TYPE_CHECKING:
+    from setwise.analytics.engines.duckdb.tables import DuckDBTable
+
+
+def look_alike_notes(
+    table: "DuckDBTable", names: Sequence[str], csv: CsvOptions, files: Sequence[TableFile]
+) -> list[ScanNote]:
+    """Return a note for each text column among `names` with values that are written in several ways which look alike.
+
+    A column with characters that are not seen has a note, too, because a condition such as city = 'Paris' is not true
+    of such a cell. `csv` says how the table's `files` are written; `files` is empty for a table in memory.
+    """
+    from setwise.analytics.engines.duckdb.user_counts import find_look_alikes
+
+    notes = []
+    copy = ""
+    for column in find_look_alikes(table, names):
+        if column.are_blanks and not column.values:
+            continue  # such cells have a note if most cells of the column begin or end with blanks
+        if column.are_blanks:
+            remedy = f"TRIM({column.name}) in SQL leaves blanks out"
+        else:
+            copy = copy or (with_visible_cells(files[0], csv) if len(files) == 1 else "")
+            remedy = f"a copy without such characters, and without blanks around cells: {copy}"
+            remedy = remedy if copy else "take such characters out of the table"
+        first, second = ascii(column.first), ascii(column.second)
+        text = f"cells of {column.name!r} have characters that are not seen, such as {first} for {second}"
+        if column.values:
+            number = "1 value" if column.values == 1 else f"{column.values:,} values"
+            ways = f"in several ways that look the same, such as {first} and {second}, and each way counts apart"
+            text = f"{number} of {column.name!r} {'is' if column.values == 1 else 'are'} written {ways}"
+        notes.append(ScanNote(f"{text}: {remedy}"))
+    return notes
