@@ -163,3 +163,30 @@ def test_a_user_who_is_written_with_a_character_that_is_not_seen_is_one_person(
     done = pasted(setwise, refused)
     assert done.returncode == 0, done.stderr
     assert json.loads(setwise("check", tmp_path / "users.clean.csv", "--user", "user", "--json").stdout)["users"] == 200
+
+
+@pytest.mark.parametrize("text", ["user,city,amount\n", "user,city,amount", "user,city,amount\n\n\n"])
+def test_a_file_without_rows_is_said_to_have_none_before_the_charge(text: str, setwise: Command, tmp_path: Path):
+    path = tmp_path / "today.csv"
+    path.write_text(text)
+    done = ask(setwise, path)
+    assert done.returncode == 0
+    assert "today.csv: the table has no rows with a value" in " ".join(done.stderr.split())
+    assert "no rows" not in done.stdout
+    assert "no rows" not in ask(setwise, path, "--no-scan").stderr
+    assert "the table has no rows with a value" in " ".join(setwise("check", path).stdout.split())
+    session = package.open(path, user="user")
+    with session, pytest.warns(package.UnreadCellsWarning, match="the table has no rows with a value"):
+        session.count(epsilon=1)
+
+
+def test_an_answer_about_no_rows_does_not_say_so(setwise: Command, tmp_path: Path):
+    """Only the scan counts rows: the answer has the same words with one row."""
+    words = []
+    for name, text in (("none", ""), ("one", "u1,Oslo,5\n")):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("user,city,amount\n" + text)
+        question = f"SELECT COUNT(*) AS n FROM '{path}'"
+        done = setwise("sql", question, "--user", "user", "--epsilon", "0.01", "--no-scan", "--json")
+        words.append({name: value for name, value in json.loads(done.stdout).items() if name != "rows"}.keys())
+    assert words[0] == words[1]

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.cell_counts import TableCount
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
 
+NO_ROWS = "the table has no rows with a value"
+"""The note on a table of which nothing can be counted."""
 _BLOCK = 2**22
 """Bytes that are read at a time."""
 
@@ -92,6 +94,8 @@ class TableCheck:
                 f"the dates can be read as {self.csv.date_format} and as {others}: the cells do not tell which, so "
                 "look where the file comes from, and give the right one with --date-format"
             )
+        if self.lost_lines <= 0 and not any(column.filled for column in self.counts.columns):
+            notes.append(f"{NO_ROWS}, and the answer to a question would be noise alone")
         if self.lost_lines > 0 and self.counts.rows == 0:
             notes.append("these options read no line of the file: state other ones, or none to have them guessed")
         nulls = () if self.csv is None else self.csv.null

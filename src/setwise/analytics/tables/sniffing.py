@@ -82,9 +82,10 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
     """
     if declared.columns is not None:
         return replace(declared, header=False)
-    width = mode(len(row) for row, _ in rows)
+    width = mode(len(row) for row, _ in rows if any(row))  # blank lines have one cell, and may be many
     # A line with one filled cell and then empty ones is a title that a spreadsheet wrote, and not the header.
-    place = next(place for place, (row, _) in enumerate(rows) if len(row) == width and any(row[1:] or row))
+    places = [place for place, (row, _) in enumerate(rows) if len(row) == width and any(row)]
+    place = next((place for place in places if any(rows[place][0][1:]) or width == 1), places[0])
     above = rows[place - 1][1] if place else 0
     first, end = rows[place]
     # A header that stands in the file again, as after cat a.csv b.csv, does not make the first one a row.

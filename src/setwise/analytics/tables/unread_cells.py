@@ -22,7 +22,7 @@ from setwise.analytics.tables.cell_doubts import (
     other_words_of_yes,
     stored_time_sentence,
 )
-from setwise.analytics.tables.check import total_line_note
+from setwise.analytics.tables.check import NO_ROWS, total_line_note
 from setwise.analytics.tables.clean_copies import COPY, signs_note, with_doubled_quotes
 from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
@@ -67,6 +67,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     """
     from setwise.analytics.engines.duckdb.cell_counts import column_names, text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table
+    from setwise.analytics.engines.duckdb.user_counts import has_rows
 
     source, write = table.source, table.write
     types, csv = apply_description(source, table.types, table.csv)
@@ -81,6 +82,8 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         return [ScanNote(f"{quotes}: {write(['--quote', 'single'])} reads them", mostly_unreadable=True)]
     lines = _lost_lines(files, csv, write) if is_text else []
     raw = untyped_table(source, table.table_name, csv)
+    if not lines and not has_rows(raw):
+        return [ScanNote(f"{NO_ROWS}, and an answer would be noise alone")]
     objects = [] if is_path else _skipped_objects(source, f"{table.user or ''} {question}")
     users = user_notes(raw, table.user, types, csv, files, write, is_csv=is_text)
     if is_text and (total := total_line_note(files[-1], csv, {word for note in users for word in note.options})):

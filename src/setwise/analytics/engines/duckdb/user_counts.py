@@ -32,6 +32,14 @@ class UserCount:
     texts: Mapping[str, int]
 
 
+def has_rows(table: DuckDBTable) -> bool:
+    """Return whether `table` has a row with any value; the blank lines of CSV files make rows without one."""
+    with scanning(table) as connection, connection.cursor() as cursor:
+        names = table.describe(cursor).names
+        filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in names) or "FALSE"
+        return bool(cursor.execute(f"SELECT 1 FROM {table.relation(cursor, names)} WHERE {filled} LIMIT 1").fetchall())
+
+
 def count_users(
     table: DuckDBTable, user: str, grammar: CellGrammar, words: Collection[str], *, is_csv: bool
 ) -> UserCount:
