@@ -190,3 +190,94 @@ def test_an_answer_about_no_rows_does_not_say_so(setwise: Command, tmp_path: Pat
         done = setwise("sql", question, "--user", "user", "--epsilon", "0.01", "--no-scan", "--json")
         words.append({name: value for name, value in json.loads(done.stdout).items() if name != "rows"}.keys())
     assert words[0] == words[1]
+
+
+NUMBERS = {
+    "a currency code": lambda amount: f"EUR {amount}.50",
+    "a currency after it": lambda amount: f"{amount}.50 kr",
+    "a unit": lambda amount: f"{amount}.50 kg",
+    "a unit without a blank": lambda amount: f"{amount}.50m",
+    "a percent sign": lambda amount: f"{amount}.50%",
+    "a minus after the digits": lambda amount: f"{amount}.50-",
+    "another character for the minus": lambda amount: f"\u2212{amount}.50",
+    "brackets for the minus": lambda amount: f"({amount}.50)",
+    "an equals sign and quotes": lambda amount: f'"=""{amount}.50"""',
+    "groups as in India": lambda amount: f'"1,00,0{amount + 10:02}.50"',
+}
+"""Amounts, as texts that are not read as numbers, of a whole number."""
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_in_a_form_that_is_not_read_are_refused_with_a_command_that_reads_them(
+    kind: str, setwise: Command, tmp_path: Path
+):
+    path = tmp_path / "amounts.csv"
+    path.write_text(table(lambda user: f"{CITIES[user % 4]},{NUMBERS[kind](user % 50)}"))
+    refused = ask(setwise, path)
+    assert refused.returncode
+    done = pasted(setwise, refused)
+    assert_counts(done)
+    rows = json.loads(done.stdout[done.stdout.find('{"') :])["rows"]
+    sign = -1 if "minus" in kind else 1
+    mean = sum(sign * (user % 50 + 0.5) for user in USERS) / 400 + (100010 if "India" in kind else 0)
+    if kind != "a unit":  # --check says it too, except for words that may be part of a name
+        assert kind == "a unit without a blank" or "amounts.clean" in setwise("check", path).stdout.replace("\n", "")
+    for row in rows:
+        assert row["mean"]["value"] == pytest.approx(mean, rel=0.2, abs=3)
+
+
+def test_numbers_with_several_units_are_not_made_one(setwise: Command, tmp_path: Path):
+    path = tmp_path / "weights.csv"
+    path.write_text(table(lambda user: f"{CITIES[user % 4]},{user % 50} {'kg' if user % 2 else 'lb'}"))
+    refused = ask(setwise, path)
+    assert "have 'kg' or 'lb' beside them, which are not read: convert them to one unit" in refused.stderr
+    assert "the copy" not in refused.stderr
+
+
+def test_cells_that_are_no_numbers_are_shown_to_the_holder(setwise: Command, tmp_path: Path):
+    path = tmp_path / "amounts.csv"
+    path.write_text(table(lambda user: f"{CITIES[user % 4]},{user % 50 if user % 5 else 'unknown'}"))
+    done = ask(setwise, path)
+    assert "are not numbers and will be skipped, such as 'unknown'" in done.stderr
+    assert "unknown" not in done.stdout
+    assert "such as 'unknown': if they are amounts" in " ".join(setwise("check", path).stdout.split())
+
+
+def test_no_command_reads_users_as_floats(setwise: Command, tmp_path: Path):
+    """A spreadsheet wrote users as 4.9E+12, and the command after a refusal was refused itself."""
+    path = tmp_path / "users.csv"
+    path.write_text(
+        "user;city;amount\n" + "".join(f"4.9{user % 100:02}E+12;{CITIES[user % 4]};{user % 50}\n" for user in USERS)
+    )
+    refused = ask(setwise, path)
+    done = pasted(setwise, refused)
+    assert done.returncode == 0, done.stderr
+    assert "were shortened by a spreadsheet" in done.stderr
+    options = json.loads(setwise("check", path, "--user", "user", "--json").stdout)["options"]
+    assert "user=float" not in options
+
+
+def test_blank_users_are_emptied_by_the_command_of_the_note(setwise: Command, tmp_path: Path):
+    path = tmp_path / "users.csv"
+    path.write_text(
+        "user,city,amount\n" + "".join(f"{f'u{user}' if user % 4 else ' '},{plain(user)}\n" for user in USERS)
+    )
+    noted = " ".join(ask(setwise, path).stderr.split())
+    command = noted[noted.index("python3 -c") :].partition(" note: ")[0]
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    checked = json.loads(setwise("check", tmp_path / "users.clean.csv", "--user", "user", "--json").stdout)
+    assert checked["users"] == 300
+
+
+def test_a_copy_changes_the_column_that_is_asked_in_a_file_of_many_columns(setwise: Command, tmp_path: Path):
+    """The place of the column was counted among the sampled columns, the first hundred and those of the question."""
+    path = tmp_path / "wide.csv"
+    names = ",".join(f"c{place}" for place in range(150))
+    path.write_text(
+        table(lambda user: plain(user) + ",7" * 150, f"user,city,amount,{names}").replace(",7\n", ",7 kr\n")
+    )
+    question = f"SELECT city, COUNT(*) AS n, AVG(c149) AS mean FROM '{path}' GROUP BY city"
+    done = pasted(setwise, setwise("sql", question, *PAID))
+    assert_counts(done)
+    rows = json.loads(done.stdout[done.stdout.find('{"') :])["rows"]
+    assert all(row["mean"]["value"] == pytest.approx(7, abs=1) for row in rows)

@@ -168,7 +168,7 @@ def _advice(
     readings = check.readings()
     if readings:
         return _choices(source, readings, types, user)
-    words = _needed_options(check, types)
+    words = _without_float_user(user, _needed_options(check, types))
     unguessed = _missing_options([option for note in notes for option in _pairs(note.options)], words)
     words += unguessed
     command = _with_options(asked, words)
@@ -261,7 +261,7 @@ def _choices(
     commands = []
     for meaning, (csv, kinds) in readings.items():
         check = check_table(source, csv, kinds, None)
-        command = _with_options(command_words.get(), _needed_options(check, types))
+        command = _with_options(command_words.get(), _without_float_user(user, _needed_options(check, types)))
         if user not in _column_names(check) or not command or any("\n" in word for word in command):
             return ""
         commands.append(f"{meaning}, ask again with: setwise {join(command)}")
@@ -284,6 +284,16 @@ def _needed_options(check: "TableCheck", types: "Mapping[str, Kind]") -> list[st
         if name in _column_names(check) and name not in check.types:
             words += ["--type", f"{name}={kind}"]
     return words
+
+
+def _without_float_user(user: str, words: Sequence[str]) -> list[str]:
+    """Return the command-line `words` without --type USER=float, where USER is the user column `user`.
+
+    A question is refused if users are floating-point numbers, so that a command with this option would not help.
+    """
+    float_user = ("--type", f"{user}=float")
+    places = {place for place, pair in enumerate(pairwise(words)) if pair == float_user}
+    return [word for place, word in enumerate(words) if place not in places and place - 1 not in places]
 
 
 def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:

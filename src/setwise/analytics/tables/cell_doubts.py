@@ -23,6 +23,10 @@ _OFFSET = re.compile(r":[0-9]{2}([.][0-9]+)? ?([+-][0-9]{2}(:?[0-9]{2})?)")
 """The regular expression of the end of a time with an offset, which is its second group."""
 _SERIAL_DAY = r"[2-7][0-9]{4}([.][0-9]+)?"
 """The regular expression of a day since 1899-12-30, from 1954 to 2119, with a time of day as a fraction."""
+_SERIAL_WORDS = (
+    "are days since 1899-12-30, as spreadsheets store dates (since 1904-01-01, and so 1,462 days later, in a workbook "
+    "with dates from 1904)"
+)
 _CLOCK = r"[0-9]{1,4}:[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
 """The regular expression of a time of day, or of a duration, as h:mm or h:mm:ss."""
 _TWELVE_HOURS = "(.*[^0-9])?(1[0-2]|0?[1-9]):([0-5][0-9](:[0-5][0-9])?)[ \u00a0\u202f]?([AaPp])[.]?[Mm][.]?"
@@ -119,7 +123,7 @@ def stored_time_sentence(
       taken for dates of a spreadsheet.
     """
     if is_dated and _match(cells, _SERIAL_DAY):
-        held, wanted, changed = "are days since 1899-12-30, as spreadsheets store dates", "dates", _FROM_SERIAL_DAY
+        held, wanted, changed = _SERIAL_WORDS, "dates", _FROM_SERIAL_DAY
         pattern, advice = _SERIAL_DAY, "format the column as yyyy-mm-dd in the spreadsheet, and save it again"
     elif _match(cells, _TWELVE_HOURS):
         held, wanted, changed = "have AM or PM, which is not read", "hours from 0 to 23", _FROM_TWELVE_HOURS

@@ -30,11 +30,12 @@ from setwise.analytics.tables.cell_doubts import (
 )
 from setwise.analytics.tables.clean_copies import signs_note, with_doubled_quotes
 from setwise.analytics.tables.look_alikes import look_alike_notes
+from setwise.analytics.tables.number_forms import mixed_numbers_sentence, number_form_sentence
 from setwise.analytics.tables.scan_notes import command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.analytics.tables.undecoded_csv import undecoded_cells
-from setwise.analytics.tables.user_cells import is_total, user_notes
+from setwise.analytics.tables.user_cells import is_total, shortened_users, user_notes
 from setwise.analytics.tables.writing import (
     KIND_WORDS,
     commas_note,
@@ -303,6 +304,8 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     texts: dict[str, Kind] = {name: kind for name, kind in types.items() if kind is not Kind.TEXT}
     guessed = [column for column in counts.columns if column.from_text and column.kind is not Kind.TEXT]
     texts |= {column.name: column.kind for column in guessed if column.name not in (*thousands, *serial)}
+    if user is not None and user not in types and texts.get(user) is Kind.FLOAT:
+        del texts[user]  # a question is refused if users are floating-point numbers
     lost = 0
     if options is not None:
         form = options.format_of(options.suffix_of(files[0]))
@@ -346,11 +349,19 @@ def _remarks(
     noted = {word for note in notes for word in note.options}
     remarks = [note.text for note in notes]
     remarks += [signs_note(texts, samples, files[0], options.encoding), total_line_note(files[-1], options, noted)]
+    if user is not None:
+        remarks.append(shortened_users(user, samples.get(user, ())))
     remarks += [note.text for note in look_alike_notes(table, [name for name in texts if name != user], options, files)]
     file = files[0] if len(files) == 1 else None
     remarks += [
         stored_time_sentence(name, samples[name], file, options, [*samples], is_dated=name in serial)[0]
         for name in (*serial, *texts)
+    ]
+    remarks += [
+        number_form_sentence(name, samples[name], file, options, [*samples], is_number=False)[0]
+        or mixed_numbers_sentence(name, samples[name])
+        for name in texts
+        if name != user
     ]
     remarks += [offset_sentence(name, samples[name], write) for name in samples if kinds[name] is Kind.TIMESTAMP]
     numbers = [name for name in kinds if name != user and name not in serial]

@@ -25,10 +25,11 @@ from setwise.analytics.tables.cell_doubts import (
 from setwise.analytics.tables.check import NO_ROWS, total_line_note
 from setwise.analytics.tables.clean_copies import COPY, signs_note, with_doubled_quotes
 from setwise.analytics.tables.look_alikes import look_alike_notes
+from setwise.analytics.tables.number_forms import examples, number_form_sentence
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import sniff, stands_in_single_quotes
 from setwise.analytics.tables.undecoded_csv import undecoded_cells
-from setwise.analytics.tables.user_cells import user_notes
+from setwise.analytics.tables.user_cells import shortened_users, user_notes
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
     DASHES,
@@ -98,6 +99,8 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     names = [name for name in samples if name in named]
     if not names:
         return [*lines, *users, *objects, *seconds]
+    if table.user in samples and (shortened := shortened_users(table.user, samples[table.user])):
+        users.append(ScanNote(shortened))
     scan = _ColumnScan(raw, replace(table, types=types, csv=csv), files, names, samples)
     notes = scan.unconverted_notes()
     compared = [name for name in ordered_columns(names, question) if name not in scan.kinds]
@@ -132,11 +135,14 @@ class _ColumnScan:
         names: Sequence[str],
         samples: Mapping[str, Sequence[str]],
     ) -> None:
+        from setwise.analytics.engines.duckdb.cell_counts import column_names
+
         self._raw = raw
         self._table = table
         self._files = files
         self._samples = samples
         self._names = [*names]
+        self._file_names = column_names(raw)  # a file of many columns has no samples of some
         self.kinds = {name: kind for name, kind in table.types.items() if name in self._names}
         self._counts = self._count(self.kinds, table.csv.cells)
 
@@ -188,15 +194,21 @@ class _ColumnScan:
             return ScanNote(f"{text}: {remedy}")
         only_file = self._files[0] if len(self._files) == 1 else None
         sentence, copy = stored_time_sentence(
-            name, cells, only_file, csv, [*self._samples], is_dated=count.kind in (Kind.DATE, Kind.TIMESTAMP)
+            name, cells, only_file, csv, self._file_names, is_dated=count.kind in (Kind.DATE, Kind.TIMESTAMP)
         )
         if sentence:
             return ScanNote(f"{text}: {sentence}", copy_command=copy, is_unsolved=not copy)
         signs = signs_note([name], self._samples, self._files[0], csv.encoding) if self._files else ""
         if signs:
             return ScanNote(f"{text}: {signs}", copy_command=signs.partition(COPY)[2])
+        if count.kind in (Kind.INTEGER, Kind.FLOAT):
+            sentence, copy = number_form_sentence(name, cells, only_file, csv, self._file_names, is_number=True)
+            if sentence:
+                return ScanNote(f"{text}: {sentence}", copy_command=copy, is_unsolved=not copy)
+        others = [cell for cell in cells if not is_readable(cell, count.kind, csv.cells)]
+        shown = f", such as {examples(others)}" if others else ""
         advice = "; setwise check shows how the file is written" if self._files else ""
-        return ScanNote(f"{text}{advice}", is_unsolved=True)
+        return ScanNote(f"{text}{shown}{advice}", is_unsolved=True)
 
     def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> str:
         """Return a clause with options that make fewer cells of a column unreadable; "" if there are none.

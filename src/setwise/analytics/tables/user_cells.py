@@ -6,6 +6,7 @@ than an answer promises. So a question about such rows is refused before its cha
 or an option removes the cause.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -86,18 +87,25 @@ def user_notes(
     is_text = user is not None and types.get(user, Kind.TEXT) is Kind.TEXT
     notes = repeated_headers(table, user, csv, files, is_text=is_text) if is_csv else []
     if user is not None:
-        notes += missing_users(table, user, csv, write, is_csv=is_csv, is_text=is_text)
+        notes += missing_users(table, user, csv, files, write, is_csv=is_csv, is_text=is_text)
     if user is not None and is_text:
         notes += several_spellings(table, user, csv, files, write)
     return notes
 
 
 def missing_users(
-    table: "DuckDBTable", user: str, csv: CsvOptions, write: OptionWriter, *, is_csv: bool, is_text: bool = True
+    table: "DuckDBTable",
+    user: str,
+    csv: CsvOptions,
+    files: Sequence[TableFile],
+    write: OptionWriter,
+    *,
+    is_csv: bool,
+    is_text: bool = True,
 ) -> list[ScanNote]:
     """Return notes about the rows of `table` whose cell in the column `user` is null, empty or a text such as N/A.
 
-    - `csv` lists the words for an empty cell.
+    - `csv` lists the words for an empty cell, and says how the table's `files` are written.
     - `write` turns the options that a note suggests into text, as the reader has to type them.
     - `is_csv` says that the table is a CSV file, whose blank lines are not counted.
     - `is_text` says that users are read as text, so that a text such as N/A would count as a user. Otherwise, for
@@ -105,6 +113,7 @@ def missing_users(
 
     The list is empty if every row has a user, or there is no such column.
     """
+    from setwise.analytics.engines.duckdb.cell_counts import column_names
     from setwise.analytics.engines.duckdb.user_counts import count_users
 
     try:
@@ -117,16 +126,22 @@ def missing_users(
         notes.append(ScanNote(lost))
     words = sorted(counts.texts, key=lambda text: -counts.texts[text]) if is_text else []
     if words:
-        notes.append(_shared_words_note(user, words, counts.texts, write))
+        copy = ""
+        if "" in words and is_csv and len(files) == 1:
+            copy = with_changed_cells(files[0], csv, column_names(table), user, "", "m[0]")
+        notes.append(_shared_words_note(user, words, counts.texts, write, copy))
     return notes
 
 
-def _shared_words_note(user: str, words: Sequence[str], rows: Mapping[str, int], write: OptionWriter) -> ScanNote:
+def _shared_words_note(
+    user: str, words: Sequence[str], rows: Mapping[str, int], write: OptionWriter, blanks_copy: str
+) -> ScanNote:
     """Return a note about texts of the user column, such as N/A, that stand for no single person.
 
     `words` are these texts, the most frequent first, and `rows` has the number of rows with each. The note suggests
     options with which the texts are read as empty cells; `write` turns the options into text. No option does this for
-    the empty text. If it is among `words`, the note asks the data holder to make its cells null in the table.
+    the empty text. If it is among `words`, the note has the shell command `blanks_copy`, which writes a copy without
+    blanks in such cells; if that is "", the note asks the data holder to make the cells null in the table.
     """
     shown, named = words[:_MOST_WORDS], [word for word in words if word]
     first, *others = [f"{rows[word]:,} {'row' if rows[word] == 1 else 'rows'} {word!r}" for word in shown]
@@ -142,7 +157,11 @@ def _shared_words_note(user: str, words: Sequence[str], rows: Mapping[str, int],
         counts += f", though {' and '.join(map(repr, totals))} may be a line of totals"
     options = [part for word in named for part in ("--null", word)]
     remedies = [f"{write(options)} leaves the rows out, and empties such cells of other columns"] if named else []
-    remedies += ["make such cells null in the table"] if "" in words else []
+    remedies += (
+        [f"a copy with such cells empty: {blanks_copy}" if blanks_copy else "make such cells null in the table"]
+        if "" in words
+        else []
+    )
     return ScanNote(
         f"{listed} as {user!r}, and {counts}: {'; '.join(remedies)}",
         mostly_unreadable=bool(named),
@@ -195,6 +214,20 @@ def several_spellings(
             is_unsolved=not options and not copy,
         )
     ]
+
+
+def shortened_users(user: str, cells: Sequence[str]) -> str:
+    """Return a sentence if users are numbers that a spreadsheet has shortened, as 4.9E+12; else "".
+
+    `cells` are sampled cells of the column `user`. Several long numbers become one in such a form, for good.
+    """
+    shortened = [cell for cell in cells if re.fullmatch(r"\s*[0-9]([.,][0-9]+)?E[+][0-9]+\s*", cell)]
+    if not shortened or 2 * len(shortened) < len(cells):
+        return ""
+    return (
+        f"users such as {shortened[0].strip()} were shortened by a spreadsheet, so that several count as one: write "
+        f"the file again from its source, with {user!r} as text"
+    )
 
 
 def repeated_headers(
