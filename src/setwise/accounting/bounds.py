@@ -399,15 +399,16 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     linear = [Use(noise, count) for noise, count in guarantees_in(kinds.linear)]
 
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
-        """Return the bound on uses with fixed dominating pairs followed by bounded-range uses.
+        """Return a bound on the uses in `linear` and `others`, followed by the bounded-range uses in `stages`.
 
-        The bound is for a part of the uses as they are, with `others` in place of the bounded-range uses of small
-        epsilon.
+        The caller computes an upper and a lower bound with it. For the upper bound, `others` is a Gaussian mechanism
+        that dominates the bounded-range uses of small epsilon. For the lower bound, `others` are randomized responses
+        that satisfy the guarantees of these uses.
 
-        - `others` have fixed dominating pairs and come first, together with `linear`, a variable of the function around
-          it with all original uses that have fixed dominating pairs.
-        - `stages` are the bounded-range uses that come afterwards. Each stage is a tuple of pairs (epsilon, count),
-          whose uses may come in any order; the stages come one after the other.
+        - `others` have fixed dominating pairs. They come first, together with `linear`, a variable of the function
+          around this one that has the original uses with fixed dominating pairs.
+        - `stages` are the bounded-range uses that come afterwards, as tuples of pairs (epsilon, count). The uses of one
+          stage may come in any order, and the stages come one after the other.
         """
         merged = replace(classify([*linear, *others]), failed=kinds.failed)
         if not (ranges := [RangeStage(groups) for groups in stages if groups]):

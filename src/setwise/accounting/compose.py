@@ -295,15 +295,14 @@ class Composition:
         return self.interaction is not Interaction.BATCH and self._bounded_range_uses <= _MOST_COMPARED
 
     def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
-        """Return whether some analyst who may decide more is known to have a delta or epsilon of at least `upper`.
+        """Return whether an analyst who may decide as much as `other` says is known to reach at least `upper`.
 
-        If so, the upper end for such analysts cannot be below `upper`, and the caller need not compute it.
+        `other` is a stronger interaction, which lets the analyst decide more on the fly than in this composition.
+        `upper` is the upper end of the bracket for this composition. A bound for a stronger interaction holds here too,
+        and could lower `upper`. If the result is True, it cannot, so the caller need not compute that bound.
 
-        - `upper` is the upper end for this composition.
-        - `other` is the stronger interaction: it says what the other analyst may decide on the fly.
-        - `target` is the delta or epsilon that is bounded.
-
-        False if no such analyst is known.
+        `target` says whether a delta or an epsilon is bounded. The result is False if no such analyst is known, even if
+        there is one.
         """
         # If so, the upper end under `other` cannot be below `upper`, and need not be computed, which would take
         # seconds. One analyst is tried on a coarse grid, if the batch has bounded-range uses with several epsilons. The

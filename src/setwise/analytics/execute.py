@@ -154,10 +154,11 @@ def execute(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPart:
-    """One of several SELECTs of a SQL statement that aggregate private rows; `planned` is its plan.
+    """The plan of one SELECT in a SQL statement that has several SELECTs over private rows.
 
-    `reader(answers)` takes the answers of the earlier SELECTs and returns the reader of this SELECT's rows. The
-    function needs the answers because a condition on the rows may contain a number that an earlier SELECT released.
+    `reader(answers)` takes the answers of the earlier SELECTs, and returns the engine (or a borrowed one) that reads
+    the rows of this SELECT. Those answers are needed because the SELECT may filter its rows by a number that an earlier
+    SELECT released.
     """
 
     planned: ExecutablePlan

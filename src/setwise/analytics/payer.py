@@ -264,14 +264,16 @@ def payable_plan(
     status: Callable[[], AccountStatus | None] = _no_status,
     uses_of: Callable[[P], Sequence[Use]] = lambda _: (),
 ) -> P:
-    """Return the plan within `budget` that an account would run; it is found without charging or reading rows.
+    """Return the plan within `budget` that an account would run, without charging the account or reading rows.
 
-    Several kinds of noise are tried, as by `first_payable`, and the first plan that can be paid for is returned. If no
-    plan can be paid for, the result is `plan(budget)`.
+    The account may be able to pay for one kind of noise and not for another. So the question is planned with several
+    kinds in turn, and the first plan that the account can pay for is returned. If there is none, the result is
+    `plan(budget)`, the plan that the planner prefers.
 
     - `plan` plans the question within a budget, and `can_pay` says whether the account can pay for a plan.
     - `status` returns the status of the account, and `uses_of` the mechanisms of a plan (privacy guarantees and numbers
-      of runs). `sparing_budget` chooses from both which noise is tried first.
+      of runs). With both, the kind of noise that uses up least of the account is tried first. Without them, the
+      planner's choice is.
     """
 
     def attempt(tried: AskedBudget) -> P:

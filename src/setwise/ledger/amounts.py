@@ -83,7 +83,8 @@ class BudgetTotals(Protocol):
 
         "wallet" pays in mu squared, "sum" in epsilons, and "rho" in zCDP. With two names, a charge is accepted as long
         as one of these balances can pay; the other may be empty. Probabilities of failure are paid from a further
-        balance, which is not named. `amounts` maps each balance to the units spent from it, of 2^60 for most.
+        balance, which is not in the result. `amounts` maps each balance to the units that were spent from it; most full
+        balances have 2^60 units.
         """
         ...
 
@@ -145,7 +146,8 @@ class AccountTotals(BudgetTotals, Protocol):
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about what is missing to pay for `uses`, or None if the budget can pay for them.
 
-        `uses` are privacy guarantees with counts, and `spent` maps each balance to the units spent from it.
+        `uses` are privacy guarantees with counts. `spent` maps each balance, such as "wallet", to the units spent from
+        it; most full balances have 2^60 units.
         """
         ...
 
@@ -209,10 +211,10 @@ class Totals:
 
     @property
     def most_rho(self) -> float:
-        """The largest zCDP rho of all that the whole budget can pay for: `rho`, which limits the sum of all charges.
+        """The zCDP rho of all charges together when the budget is used up: the field `rho`, the limit on their sum.
 
-        The odometer (a bound on the epsilon spent so far) is chosen so that it is tight for any spent rho up to this
-        one.
+        The odometer (a bound on the epsilon spent so far) takes this number as a parameter. It is valid for any spent
+        rho, and tight for a spent rho up to this number.
         """
         return self.rho
 
@@ -275,9 +277,13 @@ class WalletTotals:
     rho: float
 
     def lines(self) -> dict[str, int]:
-        """Return the size in units of each balance of the budget: 2^60, or 0 if its limit is 0.
+        """Return the size of each balance of the budget in units: 2^60, or 0 if nothing may be spent from it.
 
-        The names are "failure" (probability), "rho" (zCDP), "sum" (of largest losses) and "wallet" (mu squared).
+        A full balance of 2^60 units stands for the limit in this object's field:
+        - "failure": `failure`, a probability of outright failure (which may reveal everything)
+        - "rho": `rho`, a zCDP parameter
+        - "sum": `limit`, a sum of largest privacy losses (epsilons)
+        - "wallet": `wallet`, a mu squared
         """
         totals = {FAILURE: self.failure, RHO: self.rho, SUM: self.limit, WALLET: self.wallet}
         return {balance_name: UNITS if total else 0 for balance_name, total in totals.items()}

@@ -41,7 +41,8 @@ class CapBalance:
     def total(self) -> dict[str, int]:
         """Return how many units of each balance of the cap remain, whether reserved for accounts or not.
 
-        The cap is the joint budget of a dataset's accounts. A full balance has 2^60 units.
+        The cap is the joint budget of a dataset's accounts. A full balance, such as "wallet" (a budget in mu squared),
+        has 2^60 units, so 2^59 units are half of this budget.
         """
         return {
             balance_name: units + sum(slice_units.get(balance_name, 0) for slice_units in self.held.values())

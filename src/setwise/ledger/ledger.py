@@ -383,7 +383,10 @@ class Ledger:
             return tuple(events_of(connection, after, actions))
 
     def history(self, name: str, *, after: int = 0) -> Iterator[Entry]:
-        """Yield the entries of the account `name` in order, from the one after position `after` on."""
+        """Yield the entries of the account `name` in order, beginning after the entry at position `after`.
+
+        Positions count from 1, so an `after` of 0 yields all entries.
+        """
         holder, terms = self._find(name)
         with self._store.reading() as connection:
             yield from entries_of(connection, holder, terms.name, after)

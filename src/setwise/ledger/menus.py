@@ -42,12 +42,13 @@ is rounded up to a whole unit."""
 class MenuTotals:
     """The budget of a menu account, which pays only for privacy guarantees from a fixed list (menu).
 
-    - `items` are the guarantees in written form, such as "pure:0.1", each with its cost in units of `budget`.
-    - `budget` is the number of units that the account can spend.
-    - `epsilon` and `delta` are the promise for all answers together.
+    - `items` are the guarantees of the menu with their costs: ("pure:0.1", 5), for example, says that one 0.1-DP use
+      costs 5 units.
+    - `budget` is how many of these units the account can spend in all.
+    - `epsilon` and `delta` are the promise for all answers together. Costs and budget are computed such that it holds.
     - `failure` is the part of `delta` for outright failures (which may reveal everything).
-    - `rho` and `limit` refuse no charge. They are the sizes of two balances that only record charges: their zCDP rho,
-      and the sum of their largest privacy losses (an epsilon).
+    - `rho` and `limit` are the sizes of two balances that only record charges and refuse none: the sum of the zCDP rho
+      of the charges, and the sum of their largest privacy losses (epsilons).
     """
 
     items: tuple[tuple[str, int], ...]

@@ -291,12 +291,17 @@ class CapTotals:
         return balance_shortage(uses, wallet, summed)
 
     def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return the balance that the cap (joint budget) would drop for good if it paid for `uses`, or None.
+        """Return the balance that the cap (joint budget) would give up for good by paying for `uses`, or None.
 
-        The cap pays from "wallet" (mu squared) and "sum" (of epsilons); a balance that cannot pay for a charge is
-        dropped for good. `uses` are privacy guarantees with counts. `remaining` maps each balance to the units that
-        remain in it, of 2^60 in a full balance, and `rule` says which balances pay now. Returns None if no balance
-        would be dropped, or if the cap cannot pay for `uses` at all.
+        The cap pays each charge from two balances at once: "wallet" (mu squared) and "sum" (of epsilons). If only one
+        of them has enough for a charge, the other is given up and never pays again. The caller can warn before that
+        happens.
+
+        - `uses` are privacy guarantees with counts.
+        - `remaining` maps each balance to the units that remain in it; a full balance has 2^60.
+        - `rule` says which balances pay now: the wallet, the sum, or both.
+
+        Returns None if no balance would be given up, or if the cap cannot pay for `uses` at all.
         """
         after = self.rule_for(uses, remaining, rule)
         if after is None or after is rule:
@@ -352,10 +357,11 @@ class CapTotals:
 
     @property
     def most_rho(self) -> float:
-        """The zCDP rho of one Gaussian mechanism with the mu^2 of this cap (a dataset's joint budget): mu^2 / 2.
+        """About the zCDP rho that is spent when this cap (a dataset's joint budget) is used up: mu^2 / 2.
 
-        About this much rho is spent when the cap is used up. The odometer (a bound on the epsilon spent so far) is
-        chosen so that it is tight for any spent rho up to this one.
+        It is the rho of one Gaussian mechanism with the cap's mu squared. The odometer (a bound on the epsilon spent so
+        far) takes this number as a parameter. It is valid for any spent rho, and tight for a spent rho up to this
+        number.
         """
         return self.wallet / 2
 
@@ -382,12 +388,15 @@ class CapTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return at most two guarantees: the largest privacy losses that the cap can still pay for together.
+        """Return the most that the cap (a dataset's joint budget) can still pay for, as at most two guarantees.
 
-        The cap is a dataset's joint budget. One guarantee is Gaussian noise, or pure DP if only the sum of epsilons
-        still pays. The other is (0, delta)-DP for outright failures (which may reveal everything), where delta is the
-        probability of failure that remains. A guarantee for which nothing remains is left out. `amounts` maps each
-        balance to the units that remain in it; a full balance has 2^60 units.
+        - The first is Gaussian noise with the mu squared that remains. If the cap pays only from its sum of epsilons,
+          it is pure DP with the epsilon that remains.
+        - The second is (0, delta)-DP, for outright failures (which may reveal everything). Its delta is the probability
+          of failure that remains.
+
+        A guarantee is left out if nothing remains for it. `amounts` maps each balance, such as "wallet", to the units
+        that remain in it. A full balance has 2^60 units, so 2^59 units are half of its limit.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(

@@ -120,11 +120,14 @@ class Terms:
     def lines(self) -> dict[str, int]:
         """Return the size of each balance of the account or cap: the most units of it that may be spent in a period.
 
-        The keys are balance names:
-        - "wallet" (mu squared) and the other balances of `totals`, most of which have 2^60 units.
-        - the written form of each registered guarantee, such as "pure:0.1". Its units are single uses.
-        - "slice:wallet" and further names beginning with "slice:", one for each balance of the cap (a dataset's joint
-          budget) of which the account may reserve a part. Each has 2^60 units, like the whole balance.
+        The keys of the result are names of balances:
+        - "wallet" and the other balances of the field `totals`. Most have 2^60 units; 2^59 units of "wallet", for
+          example, are half of its mu squared.
+        - each registered guarantee (one that was fixed when the account was opened) in written form, such as
+          "pure:0.1". One unit is one use of it, so the size is the number of uses registered.
+        - "slice:wallet" and further names beginning with "slice:", if a cap (a dataset's joint budget) lets the account
+          reserve parts of the cap's balances. Each has 2^60 units, and a unit is worth the same as in the cap's own
+          balance.
         """
         registered = {line_of(use): use.count for use in self.uses}
         balances = registered if self.totals is None else registered | self.totals.lines()
@@ -325,17 +328,21 @@ def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[M
 def entry_movements(
     holder: int, terms: Terms, cap: Totals | None, contents: Contents, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return the changes of balances that an entry of an account makes, as its contents imply them.
+    """Return the changes of balances that an entry of an account makes, as its `contents` imply.
 
-    - `contents` are the contents of the entry. A charge takes units, a settlement (the answer of a charge) refunds
-      them, a slice entry moves units between the cap and the account, and a release (the answer of one part of a
-      question) changes nothing.
+    - A charge takes units from balances.
+    - A settlement (the answer of a charge) gives back the units of registered uses that were not needed.
+    - A slice entry moves units between the cap (the joint budget of the dataset's accounts) and the account.
+    - A release (the answer of one part of a question) changes nothing.
+
+    The other arguments:
+
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
-    - `cap` is the cap (the joint budget of the dataset's accounts) if it adds up zCDP and so pays each charge directly;
-      otherwise None. If instead the account pays from a slice, which is its reserved part of the cap, the result lacks
-      the payment from the slice.
-    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most
-      balances are divided into 2^60 units.
+    - `cap` is the cap if it adds up zCDP, because each charge is then paid from the cap too. It is None if there is no
+      cap, or if the account pays from a slice (its reserved part of the cap). A payment from the slice is not in the
+      result.
+    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most full
+      balances have 2^60 units.
     """
     if contents.kind == "slice":
         return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))

@@ -80,9 +80,10 @@ class LeftOutShare:
 
     - `share` is the estimate, between 0 and 1.
     - `lower` and `upper` are the ends of its 95% interval.
-    - `of_first`: a user with more groups than this counts as having this many, both in the pairs left out and in all
-      pairs (for a bound on rows: as many rows in the user's largest group). A few users with many groups could
-      otherwise not be told apart from noise.
+    - `of_first` is the most groups of one user that the share takes into account. For example, with the bound 5 and an
+      `of_first` of 40, a user with 1,000 groups adds 35 pairs to the pairs left out, and 40 to all pairs. A few users
+      with very many groups could otherwise not be told apart from noise. For a bound on rows, it is the most rows of
+      one user, of the group in which the user has the most.
     """
 
     # Groups beyond `of_first` are in neither the numerator nor the denominator of the share.

@@ -156,11 +156,12 @@ class DoublingBounds:
 
     @property
     def neighbour_threshold(self) -> int:
-        """The threshold on the noisy number of the bin just outside of all bins found to have values; the lowest one.
+        """The threshold on the noisy number of values in the bin just outside the bins known to have values.
 
-        A bin is an interval of values. If the noisy number of values in the bin just outside exceeds this threshold,
-        the bin is taken to have values too. The threshold is low because a mistake only doubles a clipping bound, while
-        a bin that is missed has its values clipped.
+        The search for clipping bounds counts, with noise, the values in each bin (an interval of values). It first
+        finds bins by other thresholds, which are higher. Then, if the next bin outwards exceeds this threshold, it is
+        taken to have values too. The threshold can be low, because a mistake only doubles a clipping bound, while the
+        values of a missed bin are clipped.
         """
         return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 

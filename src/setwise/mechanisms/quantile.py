@@ -203,11 +203,14 @@ class GridQuantiles:
 
     @property
     def _units(self) -> int:
-        """Number of positions into which a grid cell is divided, so that a pick of a quantile can lie within a cell.
+        """The number of positions into which each grid cell is divided, so that a quantile can be picked within a cell.
 
-        A picked position cuts the grid in two for later picks; only odd positions are picked, so that a cut is never at
-        the end of a cell. Scores grow with the number of positions and with the weight that a user divides, so there
-        are fewer positions if users divide a weight, because scores must fit into 64 bits.
+        Several quantiles are picked one after the other. Each picked position cuts the grid in two parts, and the next
+        quantiles are picked within the parts. Only odd positions are picked, so that a cut is never at the end of a
+        cell.
+
+        The scores of positions must fit into 64 bits. They grow with the number of positions, and with the weight that
+        a user with several values divides among these values. So there are fewer positions if users divide a weight.
         """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 

@@ -1,4 +1,4 @@
-"""Results of a mechanism: groups, noisy counts with intervals, and the uses that they cost."""
+"""What a mechanism returns: groups, noisy counts with their intervals, and the privacy cost as uses (guarantees)."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction

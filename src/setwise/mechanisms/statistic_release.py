@@ -1,4 +1,4 @@
-"""The base class of releases of group statistics, and the exact numbers of groups that they read."""
+"""The base class of mechanisms that release statistics of groups, and the tables of exact private numbers they read."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -144,12 +144,16 @@ class StatisticRelease(ABC):
 
     @abstractmethod
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
-        """Return this statistic with the noise `counts` on its sums, or with exponential picks of epsilon `pick`.
+        """Return this statistic with a mechanism that the account registered in advance.
 
-        Some accounts register in advance which noise may be used, such as Gaussian noise of sigma 20; the arguments are
-        such noise. A statistic needs only one of them; the other is ignored.
+        Such a mechanism replaces the one that the planner would choose.
 
-        Raises: `InvalidParameter` if the argument that the statistic needs is None.
+        - `counts` is the noise for sums, such as Gaussian noise of sigma 20.
+        - `pick` is the epsilon of the exponential mechanism, for quantiles.
+
+        A statistic uses one of the two arguments and ignores the other.
+
+        Raises: `InvalidParameter` if the argument that the statistic uses is None.
         """
 
     def check_among(self, statistics: "Sequence[StatisticRelease]") -> None:

@@ -433,9 +433,10 @@ class OneQuantile(StatisticRelease):
         return replace(self, quantiles=replace(self.quantiles, epsilon=2 / scale))
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "OneQuantile":
-        """Return this quantile with the exponential mechanism of epsilon `pick`, which picks the result from a grid.
+        """Return this quantile with `pick` as the epsilon of the exponential mechanism that picks its value.
 
-        `counts`, the noise of other statistics, is ignored.
+        An account may have registered in advance which mechanisms its questions use. Such questions are planned with
+        these mechanisms. `counts` would be the noise on counts or sums, of which a quantile has none, so it is ignored.
 
         Raises: `InvalidParameter` if `pick` is None.
         """
@@ -585,12 +586,15 @@ class GroupStatistics:
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
-        """Return the guarantees, with counts, that the statistics of `groups` groups cost (None: any number of groups).
+        """Return the privacy cost of releasing the statistics for `groups` groups, as guarantees with counts.
 
-        A user changes at most `contributions` groups. So the count of each guarantee is the smaller one of `groups` and
-        `contributions`.
+        One release needs each guarantee once for each group whose statistics one user can change. A user is in at most
+        as many groups as the contribution bound (the field `contributions`; None if there is none). So the count of
+        each guarantee is the smaller one of `groups` and that bound. A `groups` of None stands for any number of
+        groups.
 
-        Raises: `InvalidParameter` if neither `groups` nor the contribution bound limits the groups of one user.
+        Raises: `InvalidParameter` if `groups` and the contribution bound are both None, because the cost is then
+        unbounded.
         """
         bounds = [bound for bound in (groups, self.contributions) if bound is not None]
         if not bounds:

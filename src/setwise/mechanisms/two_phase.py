@@ -182,9 +182,11 @@ def guarantee_of(counts: Counts, reach: int) -> Guarantee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoPhaseTopK:
-    """The top k in two phases: `discovery` picks ranked groups with Gumbel noise, then the groups get noisy counts.
+    """The top k in two phases: `discovery` picks groups of high noisy counts, then these get new noisy counts.
 
-    `counts` is the noise of the counts, and a user adds to at most `contributions` groups (None: any number).
+    - `discovery` adds Gumbel noise and releases the picked groups in order, but not their counts.
+    - `counts` is the noise of the counts that the second phase releases.
+    - `contributions` is the most groups to which a user adds (None: any number).
 
     Theorem: the paper's table of tasks (table:tasks); lem:peeling_lap for the number of uses.
     """

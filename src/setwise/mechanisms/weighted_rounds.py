@@ -374,11 +374,15 @@ class WeightedRounds:
         return replace(surveyed, part=self._part(surveyed))
 
     def _part(self, state: Discovery) -> Fraction:
-        """Return the fraction, from 0 to 1, of the rounds' planned cost (as mu squared) that the rounds spend.
+        """Return the share, above 0 and at most 1, of the planned cost of the rounds that the rounds really spend.
 
-        The counts that follow the rounds get the remaining cost. `state` has the noisy number of users, and of groups
-        per user, that the survey before the first round released: the fewer groups users have, the less the rounds
-        spend, because each group then gets more of a user's weight.
+        The rounds search for private groups: in each, every user divides a weight among their groups. The share is of
+        the mu squared planned for the rounds; the noisy counts of the groups found get the remaining mu squared.
+
+        `state` has the noisy numbers that a survey before the first round released: of users, and of groups per user.
+        If users have few groups, each group gets more of a user's weight and is easier to find, so the rounds need a
+        smaller share. The share is 1 if no counts follow the rounds, or if the noise of the survey hides the number of
+        users.
         """
         # The fraction is 1 if no counts follow, or if there are so few users that the survey's noise hides their
         # number.

@@ -78,7 +78,11 @@ class FairSlots:
             self._grant()
 
     def of(self, person: str) -> "PersonalSlots":
-        """Return an object by which the person called `person` acquires and releases these slots."""
+        """Return an object with which the person called `person` acquires and releases these slots.
+
+        A slot is the right to use a scarce resource of the replica, such as a thread, which is shared fairly among
+        people. The object has the person's name, so that code which uses a slot need not know whose slot it is.
+        """
         return PersonalSlots(self, person)
 
     def _grant(self) -> None:

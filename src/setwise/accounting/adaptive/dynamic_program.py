@@ -391,10 +391,11 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return the largest relative increase of an epsilon if each is rounded up to a multiple of a grid step.
+            """Return by which share some epsilon grows most if each is rounded up to a multiple of a grid step.
 
-            The step is the smallest epsilon divided by `parts`. The function around it searches for the `parts` with
-            the smallest increase; the epsilons are its variable `distinct`.
+            The grid step is the smallest epsilon divided by `parts`. The epsilons are `distinct`, a variable of the
+            function around this one. That function chooses the first `parts` with a tolerable result or, if there is
+            none, those with the smallest result.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 

@@ -183,13 +183,13 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Scratch memory for `_maximise_tail`: a table, and a view of the same memory with shifted rows.
+        """Two arrays for `_maximise_tail`, a table and a view of the table's memory, which are made once and reused.
 
-        `_maximise_tail` computes values for each grid cell i and each j, where j numbers the values of t (the larger of
-        the two losses that the added mechanism can have). The value of (i, j) belongs to the grid point i + j. In the
-        view, each row begins one column further right than the row before. So a value written to (i, j) of the view
-        lands in column i + j of the table, and the largest value of a grid point is the maximum of a column of the
-        table. The memory is allocated once and used again.
+        `_maximise_tail` computes a value for each grid cell i and each number j of a loss t that a mechanism can have.
+        The value of (i, j) belongs to the grid point i + j, and of each grid point the largest value is wanted.
+
+        Row i of the view begins at column i of the table's row i. So a value that is written to (i, j) of the view lies
+        in column i + j of the table, and the largest value of a grid point is the maximum of a column of the table.
         """
         # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
         # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
@@ -462,14 +462,16 @@ class BoundedRangeStep:
             choices.singles.append((j, at))
 
     def _lower(self, values: Floats, size: int, choices: "Choices", left_out: int = 0) -> Floats:
-        """Return lower bounds on a new privacy profile (delta as a function of epsilon) at `size` grid points.
+        """Return lower bounds on a privacy profile (delta as a function of epsilon) at `size` consecutive grid points.
 
-        The new profile belongs to one bounded-range mechanism followed by other mechanisms. At each grid point it is a
+        The profile belongs to one bounded-range mechanism followed by other mechanisms. At each grid point it is a
         maximum over t, the larger of the two losses that the first mechanism can have.
 
         - `values` are lower bounds on the profile of the other mechanisms.
-        - `choices` has the pairs of t and grid point to try; any pair gives a lower bound.
-        - `left_out` is the index of the grid point at which both profiles begin; grid points before it are not stored.
+        - `choices` has the pairs of t and grid point to try. Any pair gives a lower bound; pairs near the maximum give
+          a good one.
+        - `left_out` is how many grid points at the beginning of the grid are not stored, neither in `values` nor in the
+          result.
         """
         # The new profile is a supremum over t. The `choices` came near the upper bound. At grid points left out the
         # first stored value is used; it is a lower bound, because a profile falls with epsilon.

@@ -138,9 +138,11 @@ class _LossArrays:
         )
 
     def moments(self, tilt: float) -> tuple[Floats, Floats, Floats]:
-        """Return three arrays with one number per part of the sum: log E[exp(tilt x)], tilted mean, tilted variance.
+        """Return three arrays, with one number for each part: log E[exp(`tilt` x)], and the mean and variance of x.
 
-        x is the privacy loss of one use of the part. Under a tilt, the probability of x is weighted by exp(tilt x).
+        A part is a group of equal mechanism uses, and x is the privacy loss of one of them. Mean and variance are those
+        of x after the probability of each loss is multiplied by exp(`tilt` x) and normalised. The caller multiplies the
+        numbers by the counts of uses and adds them up over the parts.
         """
         exponent = tilt * self.loss + self.log_mass
         top = np.maximum.reduceat(exponent, self.start)
@@ -213,11 +215,11 @@ class Saddle:
         """
 
         def residual(tilt: float) -> tuple[float, float]:
-            """Return `loss` minus the mean of the total loss under `tilt`, and the derivative of that mean by the tilt.
+            """Return (`loss` minus the mean of the total loss under `tilt`, derivative of this mean by the tilt).
 
-            Newton's method finds the tilt at which the first number is 0. Under a tilt, the probability of a loss L is
-            weighted by exp(tilt L). `loss` is a variable of the function around it: the wanted mean. The derivative is
-            the variance of the total loss under the tilt.
+            Newton's method finds the tilt at which the first number is 0. `loss`, a variable of the function around
+            this one, is the wanted mean. Under a tilt, the probability of each loss L is multiplied by exp(tilt L) and
+            normalised. The derivative is the variance of the total loss under the tilt.
             """
             _, mean, variance = self.at(tilt)
             return loss - mean, variance
@@ -242,12 +244,13 @@ class Saddle:
         target = math.log(delta)
 
         def residual(tilt: float) -> tuple[float, float]:
-            """Return (log(d / `delta`), about minus its derivative by `tilt`), where d is the delta reached by `tilt`.
+            """Return (log(d / `delta`), about minus the derivative of this logarithm by `tilt`), for Newton's method.
 
             Newton's method finds the tilt at which the first number is 0. `delta`, a variable of the function around
-            it, is the wanted delta. If the probability of each loss L is weighted by exp(`tilt` L), the total loss has
-            a mean and a variance. d is an estimate of the delta at the epsilon that equals this mean, and the second
-            number is `tilt` times this variance.
+            this one, is the wanted delta, and d is an estimate of the delta that `tilt` leads to. To find d, the
+            probability of each total loss L is multiplied by exp(`tilt` L) and normalised. L then has some mean and
+            some variance. d is the estimated delta at the epsilon equal to this mean, and the second number is `tilt`
+            times this variance.
             """
             # The second number is about minus the derivative of the first by the tilt.
             height, mean, variance = self.at(tilt)
@@ -322,10 +325,11 @@ class Saddle:
 
     @cached_property
     def _largest(self) -> float:
-        """Largest exponential tilt that is used. Under it, nearly all probability is at the largest loss.
+        """The largest exponential tilt that is used: under it, nearly all probability lies at the largest loss.
 
-        A tilt weights the probability of a loss L by exp(tilt L). The result is `CONFIG.largest` divided by the
-        standard deviation of the loss of one use, for the use where it is smallest.
+        A tilt is a number by which the probability of each loss L is multiplied as exp(tilt L). The result is
+        `CONFIG.largest` divided by a standard deviation: of all mechanism uses, that of the use whose loss has the
+        smallest one.
         """
         # The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly
         # varies is taken to have a deviation of a thousandth of a lattice step.
@@ -374,8 +378,9 @@ def _mills(x: float) -> float:
 def _adapted_moments(epsilon: float, tilt: float) -> tuple[float, float, float]:
     """Return (log E[exp(tilt L)], mean, variance) of the loss L of the worst `epsilon`-bounded-range mechanism.
 
-    Worst means that E[exp(tilt L)] is largest. Mean and variance are computed with the probability of each L weighted
-    by exp(`tilt` L).
+    The worst mechanism is the one for which E[exp(tilt L)] is largest. Mean and variance are those of L after the
+    probability of each loss is multiplied by exp(`tilt` L) and normalised. The caller adds up these numbers over many
+    uses, to choose the tilt at which certified bounds are tight.
     """
     t = worst_t(epsilon, max(tilt, 1e-9))
     odds = odds_of_low(t, t - epsilon)

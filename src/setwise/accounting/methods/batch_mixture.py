@@ -152,14 +152,16 @@ class BatchMixture:
         return (LinearStage(self.linear).support + RangeStage(self.groups).support) * (1 + 1e-14)
 
     def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
-        """Return an object that computes the batch's delta with randomized responses as its bounded-range mechanisms.
+        """Return an object that computes the batch's delta if its bounded-range mechanisms are randomized responses.
 
         In a batch, all mechanisms are chosen up front. The worst bounded-range mechanism of epsilon a is a randomized
-        response with losses t and t - a, for some t. The object has methods that take one t for each epsilon.
+        response with losses t and t - a, for some t. So the largest delta of the batch is a maximum over t, and the
+        object has methods that compute delta for given t, one for each epsilon.
 
-        - `tilt`: the losses L of the other mechanisms may be rounded to equally spaced values. Weighting the
-          probabilities of L by exp(tilt L) moves its mean, and the object is most accurate near this weighted mean.
-        - `width` is the wanted relative width of a bracket (a certified interval); a smaller width needs finer
+        - `tilt` says where the object is most accurate: near the mean of the total loss L of the other mechanisms, if
+          the probability of each L is multiplied by exp(`tilt` L) and normalised. It matters only if L has to be
+          rounded to equally spaced values.
+        - `width` is the wanted relative width of brackets (certified intervals) for delta; a smaller width needs finer
           rounding. None takes the default.
         """
         # The losses of the mechanisms with fixed dominating pairs are summed once: exactly if they can be enumerated,

@@ -313,34 +313,37 @@ class ThreeMechanisms:
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of lem:xyz in the paper, a term of the largest delta of three mechanisms.
+        """Return x(t) of lem:xyz in the paper, a summand of the largest delta of three mechanisms.
 
-        One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
-        loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
-        of the epsilon-DP mechanism is epsilon. This term holds for t <= g <= t + epsilon; for t >= g it is replaced by
-        the term `y`.
+        `g` is the overall epsilon at which delta is computed. One mechanism is e-DP, and the other two have e-bounded
+        range. The bounded-range mechanism that is used first has the losses `t` and t - e. The summand x(t) is what
+        those outcomes add to delta in which the e-DP mechanism has the loss e. Its formula is valid for t <= g <= t +
+        e; for t >= g the method `y` has the formula. The closed forms for delta are maxima and sums of `x`, `y` and
+        `z`.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of lem:xyz in the paper, a term of the largest delta of three mechanisms.
+        """Return y(t) of lem:xyz in the paper, a summand of the largest delta of three mechanisms.
 
-        One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
-        loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
-        of the epsilon-DP mechanism is epsilon. This term holds for t >= g; for t <= g it is replaced by the term `x`.
+        `g` is the overall epsilon at which delta is computed. One mechanism is e-DP, and the other two have e-bounded
+        range. The bounded-range mechanism that is used first has the losses `t` and t - e. The summand y(t) is what
+        those outcomes add to delta in which the e-DP mechanism has the loss e. Its formula is valid for t >= g; for t
+        <= g the method `x` has the formula. The closed forms for delta are maxima and sums of `x`, `y` and `z`.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of lem:xyz in the paper, a term of the largest delta of three mechanisms.
+        """Return z(t) of lem:xyz in the paper, a summand of the largest delta of three mechanisms.
 
-        One of them is epsilon-DP, and two have epsilon-bounded range. `g` is the overall epsilon, and `t` the larger
-        loss of the bounded-range mechanism that is used first. The term is what outcomes add to delta in which the loss
-        of the epsilon-DP mechanism is -epsilon. This term holds for t >= g; for smaller t these outcomes add nothing.
+        `g` is the overall epsilon at which delta is computed. One mechanism is e-DP, and the other two have e-bounded
+        range. The bounded-range mechanism that is used first has the losses `t` and t - e. The summand z(t) is what
+        those outcomes add to delta in which the e-DP mechanism has the loss -e. Its formula is valid for t >= g; for
+        smaller t these outcomes add nothing. The closed forms for delta are maxima and sums of `x`, `y` and `z`.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 
@@ -378,12 +381,12 @@ class ThreeMechanisms:
         return self._bracket(value, g)
 
     def _any_order(self, g: float) -> Bracket:
-        """Return the largest delta of one pure DP and two bounded-range mechanisms, in whatever order they are used.
+        """Return the largest delta of one pure DP and two bounded-range mechanisms at the overall epsilon `g`.
 
-        `g` is the overall epsilon. All three mechanisms have the same epsilon, and if `g` is at least that, all orders
-        have the same largest delta.
+        All three mechanisms have the same epsilon e, the field `epsilon` of this object. If g >= e, their largest delta
+        is the same in every order, so that one formula serves all orders.
 
-        Requires: `g` is at least the mechanisms' epsilon.
+        Requires: g >= e.
         """
         # The best parameter t of the first bounded-range mechanism is epsilon/2 up to g = 3 epsilon/2, and g/3 beyond.
         # The delta is 0 from g = 3 epsilon on.

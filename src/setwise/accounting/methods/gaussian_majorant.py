@@ -1,10 +1,15 @@
 """Bound of many uses by one Gaussian mechanism: a single number, mu squared, instead of a privacy profile.
 
-G_v is the Gaussian mechanism of mu^2 = v, that is, with sigma = 1 / sqrt(v) times the sensitivity. The price c(b, v) of
-a use b that is followed by G_v is a number such that b followed by G_v is dominated by G_{v + c}. So in every adaptive
-order a multiset E of uses is dominated by G_{v(E)}, where v(E) = max over b in E of v(E - b) + c(b, v(E - b)) and v of
-no uses is 0 (docs/optimal-composition.md, "The Gaussian majorant"). Bounded-range uses of large epsilon have the worst
-prices, so their privacy profile is computed on a grid, and only the other uses are replaced by a Gaussian.
+Write G_v for the Gaussian mechanism of mu^2 = v, whose sigma is 1 / sqrt(v) times the sensitivity. The price c(b, v) of
+a use b before G_v is a number such that G_{v + c} dominates b followed by G_v.
+
+Several uses are replaced by adding up such prices, from the last use to the first. The largest sum over all orders of
+the uses is v(E) for a multiset E of uses: v(no uses) = 0, and v(E) is the maximum over the first use b in E of v(E
+without b) + c(b, v(E without b)). So G_{v(E)} dominates the uses in every adaptive order (docs/optimal-composition.md,
+"The Gaussian majorant").
+
+The price of a bounded-range use of large epsilon is far above what the use reveals. So their privacy profile is
+computed on a grid, and only the other uses are replaced by a Gaussian.
 """
 
 import math

@@ -277,10 +277,13 @@ class Search:
         return self._group_count * self._expected_error.noise_scale(bound)
 
     def bounded_query(self, found_bounds: FoundBounds, schema: Schema, steps: int) -> Query:
-        """Return the search's query with `found_bounds`, the bounds that the search found, in place of its open bounds.
+        """Return the search's query with `found_bounds`, the bounds that the private search has found.
 
-        `steps` limits how much one user adds, because too much noise cannot be sampled: at most `steps` rounding steps
-        to a sum of integers, and at most `steps` rows to a count. `schema` describes the table.
+        Bounds are the most groups or rows in which a user counts, and the clipping bounds of sums, means and quantiles.
+        `schema` describes the table.
+
+        `steps` limits how much one user adds, because noise for larger amounts could not be sampled: at most `steps`
+        rounding steps to a sum of integers, and at most `steps` rows to a count.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
         rows = dict(zip(self.row_measures, found_bounds.rows, strict=True))
@@ -378,12 +381,14 @@ def open_bounds(query: Query) -> list[str]:
 
 
 def budgeted_query(query: Query, steps: int) -> Query:
-    """Return `query` with open bounds replaced by bounds that cost at least as much as any that a search can find.
+    """Return `query` with the costliest bounds that its private search could find, to plan it before the search.
 
-    If the returned query is within the budget, then so is the query with the bounds that the search finds. With found
-    bounds, a user adds at most `steps` rounding steps to a sum, and at most `steps` rows to a count. In the returned
-    query these limits are 16 times `steps` (`_STEPS_MARGIN`), so that its noise scale is at least that of any later
-    plan.
+    The planner plans the result before anything is charged. If this plan fits the budget, so does the plan after the
+    search.
+
+    `steps` limits what the search may find: a user adds at most `steps` rounding steps to a sum, and at most `steps`
+    rows to a count. In the result these limits are 16 times as large (`_STEPS_MARGIN`), so that its noise scale is at
+    least that of any later plan, whatever mechanism the planner then chooses.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later
@@ -417,10 +422,13 @@ def example_queries(query: Query, steps: int) -> list[tuple[Query, str]]:
 
 
 def _with_bounds(query: Query, groups: int, rows: int) -> tuple[Query, str]:
-    """Return (`query` with limits in place of its open bounds, a phrase that states these limits).
+    """Return (`query` with example limits in place of those that a private search is to find, a phrase about them).
 
-    `groups` is the limit on a user's groups, and `rows` is the limit on a user's rows in a group. Open clipping bounds
-    become 0 and 100 (`_EXAMPLE_HIGH`).
+    The preview of the query states its error with these limits, such as "if amount is between 0 and 100 and at most 16
+    rows of a user count".
+
+    - `groups` takes the place of a limit on a user's groups, and `rows` that of a limit on a user's rows in a group.
+    - 0 and 100 (`_EXAMPLE_HIGH`) take the place of clipping bounds.
     """
     assumed = []
     statistics = list(query.statistics)

@@ -174,12 +174,15 @@ class _BudgetCandidates:
     def largest(
         self, price: Callable[[tuple[Use, ...], float], float], epsilon: float, first: float | None = None
     ) -> _BudgetCandidate:
-        """Return a candidate whose queries together cost at most `epsilon`, with nearly the largest possible budgets.
+        """Return budgets of the queries that together cost at most `epsilon`, and are nearly as large as possible.
 
-        The epsilon of each query is its weight times a common scale. `price(uses, delta)` returns the joint epsilon of
-        the mechanisms `uses` at `delta`. `first` is the scale that is tried first; None starts where the queries'
-        epsilons add up to `epsilon`.
-        Raises: `Unattainable` if no scale that was tried costs at most `epsilon`.
+        Each query has a weight, and its own epsilon is its weight times a scale that all queries share. Several scales
+        are tried, and the candidate of the largest one that is not too costly is returned.
+
+        - `price(uses, delta)` returns the epsilon, at `delta`, of the mechanisms of all queries together.
+        - `first` is the scale that is tried first; None starts where the epsilons of the queries add up to `epsilon`.
+
+        Raises: `Unattainable` if every scale that was tried costs more than `epsilon`.
         """
         best: _BudgetCandidate | None = None
         fits, fails = 0.0, float("inf")

@@ -91,11 +91,14 @@ class ExpectedError:
         return min(changed, gaussian) / self.epsilon
 
     def of(self, kept: float, total: float, users: float, contributions: int, rows: int) -> float:
-        """Return the expected error of the answer, in rows: the rows that it misses, and the noise of all groups.
+        """Return the expected error of an answer, in rows: the number of rows that it misses plus its noise.
 
-        - `total` is the number of rows of all `users` users, and `kept` the estimated number of these rows that are
-          within the limits. The answer misses the rows beyond the limits, and rows in groups that are hidden because
-          their counts are low.
+        Limits on users are compared by this error. The answer misses the rows beyond the limits, and rows in groups
+        that are hidden because their counts are low. Its noise is the noise scale of one group's count times the number
+        of groups that the analyst is expected to read.
+
+        - `total` is the number of rows of all users, of whom there are `users`.
+        - `kept` is the estimated number of these rows within the limits.
         - `contributions` is the limit on a user's groups, and `rows` the limit on a user's rows in a group.
         """
         noise = self.noise_scale(contributions) * rows

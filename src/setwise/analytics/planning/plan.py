@@ -373,9 +373,9 @@ def plan_query(
 def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
     """Return a plan that states the mechanism runs of `query` and their cost within `total`, for comparing budgets.
 
-    Runs and cost are the same as in `plan_query`. If a search must first find bounds, a draft is faster, because it
-    neither plans the query with found bounds nor estimates an error. `user` is the user column, and `schema` describes
-    the table.
+    Runs and cost are those of the plan that `plan_query` makes. If the query leaves bounds (such as the most rows of a
+    user) to a private search, this function is faster: it neither plans the answer with the bounds that the search may
+    find, nor estimates the answer's error. `user` is the user column, and `schema` describes the table.
     """
     search = search_for(query, total)
     if search is None:
@@ -396,12 +396,17 @@ def _check_encodable(query: Query) -> None:
 def _with_search(
     search: Search, total: Total, user: str, schema: Schema, status: AccountStatus | None, where: Filter | None
 ) -> ExecutablePlan:
-    """Return a plan that first runs `search` for the query's open bounds, and then answers within the remaining budget.
+    """Return a plan for a query that leaves some of its bounds to a private search: search first, then answer.
+
+    Bounds are the most groups or rows in which one user counts, and clipping bounds. The plan runs `search`, which
+    finds these bounds with a part of the budget, and then answers within the remaining budget.
 
     - `total` is the budget of search and answer together.
-    - `user` is the user column, and `schema` has the table's columns.
-    - `status` is the account's status, or None, and `where` the parsed filter, or None.
-    Raises: the planner's error if the query cannot be planned with the costliest bounds that the search may find.
+    - `user` is the user column, and `schema` describes the table's columns.
+    - `status` is the status of the account that pays, or None; `where` is the parsed filter of rows, or None.
+
+    Raises: the planner's error if the query would not fit the budget with the costliest bounds that the search may
+    find. The error comes before anything is charged.
     """
     overall, delta, alone = charge = promise_within(search.uses(), total, status)
     costliest, steps = _plan_costliest(search, user, schema, where, charge)

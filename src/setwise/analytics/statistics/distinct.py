@@ -57,7 +57,11 @@ class Distinct(Statistic):
 
     @property
     def _known_rows(self) -> int:
-        """The most distinct values of a user that count; raises `InvalidParameter` until a search has found it."""
+        """The most distinct values of one user in a group that count.
+
+        Raises: `InvalidParameter` if the analyst left this number to a private search, and the search has not found it
+        yet.
+        """
         if self.per_user is None:
             raise InvalidParameter(f"how many values of {self.column} count of a user is still to be found")
         return self.per_user

@@ -276,9 +276,10 @@ class Statistic(ABC):
 
     @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
-        """Return what follows the statistic's name in a text: " over events" if it is computed over rows, else "".
+        """Return " over events" if the statistic is computed over rows, else "": words for a text about it.
 
-        `words` are the statistic's JSON parameters. This base method does not use them and returns "".
+        For example, "mean of age over events" is a mean over rows, and "mean of age" a mean over users. `words` are the
+        statistic's parameters as in JSON. This base method ignores them and returns "".
         """
         del words
         return ""

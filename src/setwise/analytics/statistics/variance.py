@@ -105,7 +105,11 @@ class Variance(BoundedStatistic):
 
     @property
     def _known_rows(self) -> int:
-        """The most rows of a user that count; raises `InvalidParameter` until a search has found it."""
+        """The most rows of one user in a group that count.
+
+        Raises: `InvalidParameter` if the analyst left this number to a private search, and the search has not found it
+        yet.
+        """
         if self.per_user is None:
             raise InvalidParameter(f"how many rows of a user count in the {self.noun} is still to be found")
         return self.per_user

@@ -351,11 +351,14 @@ class Restoration:
         row["period"] = max(str(row["period"]), contents.period)
 
     def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
-        """Return the balance changes of an entry of `account`, for an export that an early version of Setwise wrote.
+        """Return the balance changes of one entry of `account` that is restored from the export of an early version.
 
-        An export of an early version lists only the changes of the account's own balances, or none. `contents` says
-        what the entry is: a charge, for example. `moved` maps each of the account's own balances to its change in
-        units, as the export lists it; None if it lists none. The other changes are computed.
+        Such an export lists only how the entry changes the account's own balances, or lists no changes. The changes
+        that are missing are computed here, for example those of the joint budget of the dataset's accounts.
+
+        - `contents` says what the entry is, for example a charge, and for which privacy guarantees.
+        - `moved` maps each of the account's own balances to its change in units, as the export lists it; None if it
+          lists none.
         """
         price_key = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):

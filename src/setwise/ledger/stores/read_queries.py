@@ -227,7 +227,7 @@ _MOVEMENTS_AFTER = (
 
 
 def entries_of(connection: Connection, holder: int, account: str, after: int = 0) -> Iterator[Entry]:
-    """Yield the entries of an account in order, from the one after the position `after` on.
+    """Yield the entries of an account in order, beginning after the entry at position `after` (0: from the first).
 
     `holder` is the number of the record that opened the account, and `account` the account's name.
     """
@@ -235,7 +235,7 @@ def entries_of(connection: Connection, holder: int, account: str, after: int = 0
 
 
 def entry_rows(connection: Connection, holder: int, after: int) -> Generator[RowMapping, None, None]:
-    """Yield the rows of an account's entries in order, from the one after the position `after` on.
+    """Yield the rows of an account's entries in order, beginning after the position `after` (0: from the first).
 
     `holder` is the number of the record that opened the account. Close the generator if it is not read to its end,
     because its rows come from a cursor on the server.

@@ -124,16 +124,19 @@ class MarkedState(SeriesState):
     def _store_pairs(
         self, candidates: "pa.Table", attempt: str, valid: Sequence[str], contributions: int
     ) -> list[tuple[str, int, int]]:
-        """Store the new pairs of user and group in `candidates`; return triples (group, period, number of new pairs).
+        """Store the pairs of user and group in `candidates` that are new, and return how many are new.
+
+        The result has triples (group, period, number of new pairs of the group in this period); these numbers are what
+        the live series counts. A pair is new if the user counts in the group, and no earlier, valid update has stored
+        the pair.
 
         - `candidates` is an Arrow table of the pairs that were read, with their days and periods.
-        - `valid` are the attempt numbers of the valid updates, under which their pairs are stored.
-        - `attempt` is the attempt number of this update, which stays invalid until a marker names it. A marker is a
-          record that makes one update valid.
-        - `contributions` is the most groups in which one user counts: first the groups in which the user was counted
-          before, then new groups in the order of days.
-
-        A pair is new if the user counts in the group and no valid update stored the pair.
+        - `attempt` is the random number of this update, under which the new pairs are stored. The update becomes valid
+          only when a marker, a record that is written last, names this number.
+        - `valid` are the numbers of all updates that are valid already. Pairs under other numbers are left over from
+          interrupted updates, and are ignored.
+        - `contributions` is the most groups in which one user counts. They are filled first by the groups in which the
+          user was counted before, and then by new groups in the order of days.
 
         Ensures: the pairs are durable when this returns.
         """

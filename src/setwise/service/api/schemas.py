@@ -409,7 +409,11 @@ class TotalBody(Body):
 
     @model_validator(mode="after")
     def _check_something_is_spent(self) -> "TotalBody":
-        """Return the request body; raise `InvalidParameter` if it has neither `epsilon` nor a half-width `within`."""
+        """Return the request body; raise `InvalidParameter` if it states neither a budget nor an accuracy to spend for.
+
+        The budget is the field `epsilon`. The accuracy is the field `within`, the largest half-width of a 95% interval
+        in the answer, in the unit of the statistic.
+        """
         if self.epsilon is None and self.within is None:
             raise InvalidParameter("say what to spend: epsilon, or within how much the answer should be")
         return self

@@ -437,11 +437,16 @@ def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]
 
 
 def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
-    """Return certified (lower, upper) bounds on the overall epsilon of the mechanisms in `mixture`, at its delta.
+    """Return certified (lower, upper) bounds on the overall epsilon of one point of a curve, at the delta of `mixture`.
 
-    `which` is the curve. The curves paper, batch, ordered and setwise compose the mechanisms of `mixture`. The curves
-    pure, laplace and gaussian compose as many noisy counts instead, each with the noise that the name of the curve
-    says. The paper (CesarRo21) states only an upper bound, so the lower bound of its curve is 0.
+    `which` names the curve on the page that compares composition bounds:
+
+    - "batch", "ordered" and "setwise": the least epsilon of the mechanisms in `mixture`. All are chosen up front
+      (batch), or each after earlier answers (ordered), or also their order is chosen so (setwise).
+    - "paper": the bound of the paper CesarRo21 on the same mechanisms. It is an upper bound only, so the lower number
+      is 0.
+    - "pure", "laplace" and "gaussian": the least epsilon of the same number of noisy counts, with the noise of that
+      name.
     """
     scale = 1.0 / mixture.epsilon
     match which:
