@@ -41,6 +41,17 @@ class Browsing:
             self.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
         )
 
+    def cut_titles(self) -> list[str]:
+        """Return the titles of axes that stick out of their chart, whose picture ends there."""
+        cut: list[str] = self.page.evaluate("""() => [...document.querySelectorAll(".chart .xtitle, .chart .ytitle")]
+            .filter((title) => title.checkVisibility())
+            .filter((title) => {
+                const [box, chart] = [title, title.closest(".chart")].map((node) => node.getBoundingClientRect());
+                return box.left < chart.left - 1 || box.right > chart.right + 1
+                    || box.top < chart.top - 1 || box.bottom > chart.bottom + 1;
+            }).map((title) => title.textContent)""")
+        return cut
+
     def check(self, *, refused: tuple[int, ...] = (), perhaps: tuple[int, ...] = ()) -> None:
         """Nothing was asked of anybody else, and nothing was said but for the refusals that were meant.
 

@@ -60,11 +60,13 @@ def test_sql_is_previewed_as_it_is_typed_and_its_rows_are_shown(
     page.get_by_role("button", name="Ask", exact=True).click()
     answer = page.locator("#answer")
     expect(answer.locator("h2")).to_contain_text("Top 8 of country and product, where country <> 'DK'")
+    assert page.locator("#running").is_hidden(), "the answer is there, and nothing runs any more"
     expect(answer.locator("thead th")).to_have_text(["country", "product", "people", "95 % interval"])
     expect(answer.locator(".answer-chart .bars .point")).to_have_count(8)
     expect(answer.locator(".answer-chart .legend .traces")).to_have_count(2)
     expect(answer.locator("[data-language=sql]")).to_have_text(TWO)
     assert ada.overhang() == 0
+    assert ada.cut_titles() == []
     ada.picture(f"ask-sql-{scheme}-{width}")
     ada.check(refused=(422,))
     context.close()
@@ -156,6 +158,10 @@ def test_several_shares_are_asked_for_at_once(ada: Browsing, total: str) -> None
     expect(answer.locator(".answer-chart .bars .point")).to_have_count(9)
     expect(answer.locator(".answer-chart .legend .traces")).to_have_count(3)
     assert ada.overhang() == 0
+    assert ada.cut_titles() == []
+    page.get_by_role("radio", name="Line").check(force=True)
+    assert ada.cut_titles() == []
+    page.get_by_role("radio", name="Bars").check(force=True)
     ada.picture("ask-quartiles-light")
     ada.check(refused=(422,))
 

@@ -108,6 +108,7 @@ def test_nothing_is_cut_off(browser: Browser, visits: Team, scheme: str, width: 
             at.picture(f"screen-{name}-{scheme}-{width}")
             assert at.overhang() == 0, f"{name} is wider than the screen"
             assert cut_off(at) == [], name
+            assert at.cut_titles() == [], name
         at.check()
     context.close()
 

@@ -55,7 +55,7 @@ function chart(place, { name, items }, order, line) {
   const narrow = place.clientWidth < 480;
   return draw(place, () => {
     const named = labels.map((label) => plain(shortened(label, narrow ? 14 : 32)) + (!narrow && drawn[0].mark?.(label) ? " (unreliable)" : ""));
-    const numbers = { title: { text: narrow ? wrapped(name, 22) : plain(name) }, tickformat: whole ? ",d" : ",", nticks: narrow ? 4 : 8, tickangle: 0 };
+    const numbers = { title: { text: wrapped(name, narrow ? 22 : line ? 40 : place.clientWidth / 11) }, tickformat: whole ? ",d" : ",", nticks: narrow ? 4 : 8, tickangle: 0 };
     const places = { tickmode: "array", tickvals: labels.map((_, index) => index), ticktext: named, showgrid: false, zeroline: false };
     return [
       traces(drawn, labels, line, grouped),

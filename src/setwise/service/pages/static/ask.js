@@ -157,6 +157,12 @@ function clearAnswer() {
   place.replaceChildren();
 }
 
+// Called as soon as a query has ended: the answer must not stand beside "Running" while the next preview is computed.
+function stopWaiting() {
+  asking = null;
+  running.hidden = true;
+}
+
 async function ask() {
   clearProblem();
   clearAnswer();
@@ -165,6 +171,7 @@ async function ask() {
   document.getElementById("progress").value = 0;
   try {
     const query = await ended(await call("POST", "/api/v1/queries", { body: question.body(), csrf, key }));
+    stopWaiting();
     if (query.state === "cancelled") showProblem({ message: "The query was cancelled; ask again to run it at no further charge." });
     else if (query.problem) showProblem({ message: query.problem.detail, status: query.problem.status, field: query.problem.field });
     else {
@@ -176,8 +183,7 @@ async function ask() {
   } catch (error) {
     showProblem(error);
   }
-  asking = null;
-  running.hidden = true;
+  stopWaiting();
   button.disabled = false;
 }
 
