@@ -66,8 +66,8 @@ MUTANTS = (
     Mutant(
         "unknown Gaussian: threshold without tau",
         "unknown_domain.py",
-        'group to be released: per_item + margin."""\n        return self.per_item + self.margin',
-        'group to be released: per_item + margin."""\n        return self.margin',
+        'not lift it by more than `margin`.\n        """\n        return self.per_item + self.margin',
+        'not lift it by more than `margin`.\n        """\n        return self.margin',
     ),
     Mutant(
         "unknown domain: releases at the threshold itself",

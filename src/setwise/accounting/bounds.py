@@ -329,13 +329,13 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
 
 
 def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield a quick bound, and then a tighter one, for searches over hundreds of equal bounded-range uses.
+    """Yield two bounds on the composition of hundreds of equal bounded-range uses: a quick one, and then a tighter one.
 
-    Such a search, for example for the least noise within a budget, evaluates bounds many times.
+    They are for searches, for example for the least noise within a budget, which evaluate a bound many times. The
+    caller needs the tighter bound only if the bracket (a certified interval) of the quick one is wider than
+    `effort.one_gaussian`, a width relative to the upper end of the bracket.
 
-    - `kinds` has the uses: bounded-range uses of one epsilon, and possibly uses with fixed dominating pairs.
-    - `effort.one_gaussian` is a width, relative to the upper end of a bracket (a certified interval). A caller
-      evaluates the second bound only if the bracket of the first is wider.
+    `kinds` has the uses: bounded-range uses of one epsilon, and possibly uses with fixed dominating pairs.
     """
     # In the first bound one Gaussian replaces all bounded-range uses, which takes milliseconds. The second bound is
     # computed on a grid. The lower end of both bounds is attained by an analyst who does not adapt to earlier answers

@@ -264,10 +264,12 @@ def _height(value: float, delta: float) -> float:
 
 
 def _enclose_root(height: Callable[[float], float], start: float, delta: float) -> tuple[float, float]:
-    """Return (left, right), two epsilons between which the falling function `height` crosses 0.
+    """Return (left, right), two epsilons between which `height`, a falling function of epsilon, crosses 0.
 
-    `height` is not positive at right, and positive at left unless left is 0. The search walks away from `start`.
-    `delta` is the wanted delta, for the error message.
+    The caller then narrows this interval down to the epsilon at which delta has the wanted value: `height` is positive
+    where delta is above the wanted `delta`, and negative where delta is below. At right, `height` is 0 or negative. At
+    left, it is positive, unless left is 0. The search begins at the epsilon `start` and walks away from it in growing
+    steps. The message of the error states `delta`, which has no other use here.
 
     Raises: `Unattainable` if `height` is still positive at `CONFIG.largest`.
     """

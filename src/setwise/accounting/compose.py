@@ -319,11 +319,13 @@ class Composition:
             return False
 
     def _filter_may_be_below(self, epsilon: float, delta: float) -> bool:
-        """Return whether a privacy filter over all uses might prove a smaller delta at `epsilon` than `delta`.
+        """Return False if a privacy filter surely proves no smaller delta at `epsilon` than `delta`; otherwise True.
 
-        If not, the filter's bound cannot improve a bound that was found already, and need not be computed. A privacy
-        filter bounds uses whose parameters are chosen on the fly: it has a budget, the mu squared of a Gaussian
-        mechanism that all uses together may be as bad as, and charges a part of it for each use.
+        `delta` is a bound that was found already. If the result is False, the filter cannot improve it, and the caller
+        saves the computation of the filter's bound.
+
+        A privacy filter bounds uses whose parameters are chosen on the fly. It has a budget of mu squared, pays each
+        use from it, and proves that all uses together are no worse than one Gaussian mechanism with this mu squared.
         """
         # The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least the delta of
         # the Gaussian mechanism whose mu squared is twice the sum of the mean losses. The result is False if the delta

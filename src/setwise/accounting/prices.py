@@ -130,11 +130,11 @@ def pure_price(epsilon: float, remaining: float) -> float:
     """
 
     def kernel(s: float) -> float:
-        """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2) at the loss `s`, for an epsilon-DP use.
+        """Return k(s) = 2 sinh((epsilon - s) / 2) / cosh(epsilon / 2), by which an epsilon-DP use is priced.
 
-        `_by_total_variation` computes the price of the use from the integral of k(s) exp(-s^2 / (2 v)) over s from 0 to
-        epsilon, where v is the mu squared of a Gaussian mechanism that follows the use. The integral is in proportion
-        to how much larger the total variation of the two together is than that of the Gaussian alone.
+        `s` is a privacy loss, and `_by_total_variation` computes the price from k. The use adds to the total variation
+        of all later uses (one Gaussian mechanism of mu squared v stands for them), and the price follows from this
+        gain. The gain is in proportion to the integral of k(s) exp(-s^2 / (2 v)) over s from 0 to epsilon.
         """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
@@ -153,11 +153,11 @@ def laplace_price(epsilon: float, remaining: float) -> float:
     """
 
     def kernel(s: float) -> float:
-        """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)) at the loss `s`, for Laplace noise of scale 1/epsilon.
+        """Return k(s) = 2 (exp(-s / 2) - exp(-epsilon / 2)), by which Laplace noise of scale 1/epsilon is priced.
 
-        `_by_total_variation` computes the price of the noise from the integral of k(s) exp(-s^2 / (2 v)) over s from 0
-        to epsilon, where v is the mu squared of a Gaussian mechanism that follows the noise. The integral is in
-        proportion to how much larger the total variation of the two together is than that of the Gaussian alone.
+        `s` is a privacy loss, and `_by_total_variation` computes the price from k. The noise adds to the total
+        variation of all later uses (one Gaussian mechanism of mu squared v stands for them), and the price follows from
+        this gain. The gain is in proportion to the integral of k(s) exp(-s^2 / (2 v)) over s from 0 to epsilon.
         """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 
@@ -281,14 +281,15 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
 
 
 def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
-    """Return the price of a use that leaves `remaining` in a budget of mu squared, computed by total variation.
+    """Return the price, in mu squared, of a mechanism use that leaves `remaining` in a budget; it is rounded up.
 
-    The price p is the smallest number for which one Gaussian of mu^2 = `remaining` + p has at least the total variation
-    of the use followed by a Gaussian of mu^2 = `remaining`, which stands for all later uses. The result is rounded up.
+    A Gaussian mechanism of mu^2 = `remaining` stands for all uses that may follow. The price is the smallest p for
+    which one Gaussian mechanism of mu^2 = `remaining` + p has at least the total variation of the use followed by that
+    Gaussian.
 
-    - `kernel` describes the use: the use raises the total variation in proportion to the integral, over losses s from 0
-      to epsilon, of kernel(s) exp(-s^2 / (2 `remaining`)).
-    - `epsilon` is the largest loss of the use. The result is infinite if it is above 60.
+    - `kernel` is a function k of a privacy loss s that describes the use: the use raises the total variation in
+      proportion to the integral of k(s) exp(-s^2 / (2 `remaining`)) over s from 0 to `epsilon`.
+    - `epsilon` is the largest loss of the use. The price is infinite if it is above 60.
     """
     # Let v = `remaining`, and G_v a Gaussian of mu^2 = v. The price is a c for which the total variation of G_{v + c},
     # 2 Phi(sqrt(v + c) / 2) - 1, is at least that of the use followed by G_v. With w = sqrt(v) / 2, c = 4 d (2 w + d),

@@ -121,10 +121,10 @@ def check_unit(unit: str) -> str:
 
 
 def unit_nouns(unit: str) -> tuple[str, str]:
-    """Return the noun for one unit of privacy, and the noun for several, as texts use them.
+    """Return (singular, plural): the nouns by which texts call one unit of privacy, and several.
 
-    A unit is "user" (all rows of a user are protected) or "user," and a column (a user's rows with one value of the
-    column).
+    The unit "user" protects all rows of a user, and a unit such as "user,device" a user's rows with one value of the
+    column `device`. Only for "user" and "user,day" are there nouns; every other unit is quoted.
 
     >>> unit_nouns("user"), unit_nouns("user,day"), unit_nouns("user,device")
     (('user', 'users'), ('user-day', 'user-days'), ("unit 'user,device'", "units 'user,device'"))

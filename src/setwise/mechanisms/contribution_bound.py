@@ -94,11 +94,12 @@ class LeftOutShare:
     of_first: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON object with the keys "share", "interval" and "of_first".
+        """Return a JSON object, for the answer, with the estimated share that a contribution bound leaves out.
 
-        "share" is the estimated share of groups (or rows) that the bound leaves out, and "interval" its confidence
-        interval [lower, upper]. "of_first" is the largest number of groups (or rows) of one user that the share takes
-        into account.
+        A contribution bound is the most groups (or rows) of one user that count. For example {"share": 0.12,
+        "interval": [0.1, 0.14], "of_first": 64} says: about 12% of the (user, group) pairs, or of the rows, are left
+        out, with a 95% interval from 10% to 14%. "of_first" limits the weight of single users: in the share, a user
+        with more than 64 groups (or rows) counts as if they had 64.
         """
         return {"share": self.share, "interval": [self.lower, self.upper], "of_first": self.of_first}
 
@@ -279,15 +280,17 @@ class ContributionSearch:
         return last
 
     def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
-        """Return the index of a bin after the bin `last` whose number of users is too large to be noise alone, or None.
+        """Return the index of a bin after the bin `last` that must have users, as noise does not explain its number.
 
-        A bin is a range of numbers of groups (or rows) per user. If there are several such bins, the last is returned.
-        Sums of the noisy numbers of two neighbouring bins are tested too, because users may be divided between two
-        bins; then the bin with the larger number is returned.
+        A bin is a range of numbers of groups (or rows) per user, such as 5 to 8 groups, and has the noisy number of
+        users in this range. If there are several such bins, the farthest is returned; None if there is none. Users may
+        be divided between two neighbouring bins. So the sum of two neighbours is tested too, and the larger one of them
+        is returned.
 
         - `noisy` has the noisy number of users in each bin.
-        - `noise_at(bound)` is the error that noise adds to the answer with that contribution bound. It matters because
-          a mistake does less harm where this error is small.
+        - `noise_at(bound)` is the error that noise adds to the answer if `bound` is the contribution bound (the most
+          groups or rows of one user that count). Where this error is small, a mistake does less harm, and a bin is
+          tested with a lower threshold.
         """
         # Users who all have 400 rows are divided between the bins that end at 256 and 512, so sums of two neighbours
         # are tested too. Each of the two tests gets half of the probability that `_mistaken` returns.
@@ -303,15 +306,16 @@ class ContributionSearch:
         return None
 
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
-        """Return the largest allowed probability that the search takes an empty bin for one that has users.
+        """Return the probability with which the search may at most take a bin without users for one with users.
 
-        A bin is a range of numbers of groups (or rows) per user. The threshold on the bin's noisy number follows from
-        this probability.
+        A bin is a range of numbers of groups (or rows) per user, and the search sees only noisy numbers of users. From
+        this probability the caller computes the threshold that the noisy number of a bin must exceed.
 
-        - `distance`: the bin comes this many bins after the last one known to have users. A mistake farther out does
-          more harm, so its probability is smaller.
-        - `cheap` says that the answer would have little noise even if the end of this bin were the contribution bound,
-          so that a mistake does less harm. It is ignored if groups, not rows, are counted.
+        - `distance` is how many bins this bin comes after the last one that is known to have users. A mistake at a
+          farther bin does more harm, because it makes the contribution bound (the most groups or rows of one user that
+          count) larger. So the probability is smaller there.
+        - `cheap` says that the answer has little noise even if the end of this bin becomes the contribution bound, so
+          that a mistake does less harm. It is ignored if the bins are for groups.
         """
         if self.counted == MOST_GROUPS:
             return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
@@ -319,11 +323,15 @@ class ContributionSearch:
         return chance / Fraction(growth ** (distance - 1))
 
     def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
-        """Return an estimate of the share of (user, group) pairs that a contribution bound leaves out, for the answer.
+        """Estimate which share of (user, group) pairs a contribution bound leaves out; the answer states this share.
 
-        - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
-        - `bound` is the largest number of groups in which one user counts.
-        - `of_first`: a user with more groups counts as having `of_first`, both in the pairs left out and in all pairs.
+        A contribution bound is the most groups in which one user counts. If the bound limits rows, the share is one of
+        rows.
+
+        - `noisy` has the noisy number of users in each bin; a bin is a range of numbers of groups per user.
+        - `bound` is the contribution bound.
+        - `of_first` limits the weight of single users: a user with more groups counts as if they had `of_first` groups,
+          both among the pairs left out and among all pairs.
 
         Theorem: docs/statistics.md, "Contribution bounds that are found".
         """
@@ -354,18 +362,20 @@ class ContributionSearch:
 def _noise_of_shares(
     ends: tuple[int, ...], bound: int, of_first: int, scale: float
 ) -> tuple[NDArray[np.float64], "LaplaceSums"]:
-    """Return (weights, noise) with which the interval of the share that a contribution bound leaves out is computed.
+    """Return (weights, noise), by which the caller tests which shares of left-out pairs the noise can explain.
 
-    For each share p in `_SHARES` it is tested whether noise alone can explain (pairs left out) - p * (all pairs), where
-    a pair is a user and one of the user's groups. Row i of the weights has a weight for each bin (range of numbers of
-    groups per user): the weighted sum of the numbers of users in the bins is that difference for the i-th share. The
-    noise is the sum of the bins' noises with these weights.
+    A pair is a user and one of the user's groups. A contribution bound leaves out the pairs beyond a user's first
+    `bound` groups. The share p is possible if (pairs left out) - p (all pairs), computed from noisy numbers of users,
+    is so close to 0 that the noise explains it. The possible shares make up the confidence interval.
 
+    - The weights are an array with a row for each share p in `_SHARES` and a column for each bin (a range of numbers of
+      groups per user). A row, multiplied by the bins' numbers of users, gives the difference above.
+    - The noise is the distribution of each row's difference if the exact difference is 0.
     - `ends` has the most groups of a user in each bin.
-    - `bound` is the most groups in which one user counts, and `of_first` the most groups of a user that are considered.
+    - `of_first`: a user with more groups counts as if they had this many.
     - `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
 
-    The result does not depend on the numbers of users and is cached, because the sums of noise take 3 ms to compute.
+    The result does not depend on the numbers of users. It is cached, because the sums of noise take 3 ms to compute.
     """
     capped = np.minimum(np.array(ends), of_first)
     weights = np.maximum(capped - bound, 0) - np.outer(_SHARES, capped)

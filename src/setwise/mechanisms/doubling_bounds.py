@@ -136,9 +136,10 @@ class DoublingBounds:
 
     @property
     def threshold(self) -> int:
-        """The number above which the noisy number of values in a bin shows, by itself, that the bin has values.
+        """The number above which the noisy number of values in a bin (an interval) proves that the bin has values.
 
-        A bin is an interval of values. With probability 999/1000 no bin without values exceeds this threshold.
+        The search for clipping bounds draws noise for all 171 bins. With probability 999/1000, no bin without values
+        has a noisy number above this threshold.
         """
         return self._noise.radius(1 - _MISTAKEN / (2 * DOUBLINGS + 1))
 

@@ -218,18 +218,18 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEstimate:
-    """The expected error of a release, in units of a count, computed from parameters before data is read.
+    """The expected error of noisy counts, in units of a count; it follows from parameters before any data is read.
 
     - `expected_error` is the mean absolute noise of a count.
     - `radius` is the distance from a noisy count to the lower end of its interval. (Just above a threshold, intervals
       extend further down.)
-    - `detectable`: if the mechanism releases groups above a fixed threshold, the exact count that a group must have to
-      be released. Otherwise by how much a group's count must exceed the highest count that does not take part in the
-      release.
-    - `shortfall`, for mechanisms that pick groups, bounds by how much a picked group's exact count is below the highest
-      count not picked yet.
+    - `detectable` is the exact count that a group needs to be released, if groups are released above a fixed threshold.
+      If the threshold depends on the data, it is by how much the group's count must exceed the highest count that does
+      not take part in the release.
+    - `shortfall` is for mechanisms that rank groups. If a group is picked although another group has a higher exact
+      count, the counts differ by at most `shortfall`.
 
-    `radius`, `detectable` and `shortfall` hold with probability `confidence`. A number is None if the mechanism has no
+    `radius`, `detectable` and `shortfall` hold with probability `confidence`. A field is None if the mechanism has no
     such number.
     """
 

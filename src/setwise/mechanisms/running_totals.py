@@ -268,17 +268,18 @@ class RunningTotals:
         participations: int = 1,
         failure: float | None = None,
     ) -> "RunningTotals":
-        """Return the mechanism that releases noisy weighted sums, from which running totals are computed.
+        """Return the mechanism that releases running totals of several groups over `periods` periods.
 
-        In each of `periods` periods, and for each group, it releases a weighted sum of the counts of this and earlier
-        periods, plus noise.
+        In each period it releases one number per group: a weighted sum of the group's counts in this and all earlier
+        periods, plus noise. The running totals are computed from these numbers.
 
-        - `shape` gives the weights of the counts. None means those with the smallest error of running totals (see
-          `choose_shape`).
+        - `shape` gives the weights of the counts. None takes the weights with which running totals have the smallest
+          error (see `choose_shape`).
         - `sigma` is the noise scale divided by the l2-sensitivity.
-        - `contributions` is the most groups to which a user adds.
-        - `participations` is the most periods in which a user adds 1 to a group.
-        - `failure` bounds the probability that a group of one user alone is ever shown; None if groups are public.
+        - `contributions` is the most groups that one user adds to.
+        - `participations` is the most periods in which one user adds 1 to the same group.
+        - `failure` is for groups that are not public: the largest probability with which a group that only one user has
+          is ever shown. None if groups are public.
         """
         # The weights are multiples of 2^-20. If the noise scale exceeds about 950 users, they are multiples of a larger
         # power of 2, because noise is drawn only up to a standard deviation of 10^9 such units.
@@ -323,10 +324,11 @@ class RunningTotals:
         return (gaussian,) if self.failure is None else (gaussian, Use(ApproxDP(epsilon=0.0, delta=self.failure)))
 
     def draw(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
-        """Return `count` independent exact draws of the noise that a released value gets, in units of 2^-`bits` users.
+        """Draw the noise for `count` released values, independently and exactly, as whole numbers of 2^-`bits` users.
 
-        A released value is a weighted sum of a group's counts so far, plus noise. `randomness` is the source of random
-        words.
+        For example, with `bits` = 20 the number 2^20 stands for one user. The field `bits` is chosen when the mechanism
+        is planned. A released value is a weighted sum of a group's counts so far, plus one such draw. `randomness` is
+        the source of random words.
         """
         return RoundedGaussianNoise(sigma=Fraction(self.noise_scale)).draw(count, randomness)
 

@@ -97,7 +97,10 @@ class NoisySums(StatisticRelease):
 
     @abstractmethod
     def _with(self, noise: Counts) -> "StatisticRelease":
-        """Return a copy of this statistic whose sums get `noise`: its kind, and its scale for sensitivity 1."""
+        """Return a copy of this statistic whose sums get the noise `noise`: Laplace or Gaussian, of a given scale.
+
+        The scale in `noise` is for sensitivity 1; the noise of a sum has this scale times the sum's sensitivity.
+        """
 
 
 _ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
@@ -154,7 +157,10 @@ class NoisyTotal(NoisySums):
         return noise.radius(confidence), noise.expected_absolute
 
     def _with(self, noise: Counts) -> "NoisyTotal":
-        """Return a copy of this noisy sum that gets `noise`: its kind, and its scale for sensitivity 1."""
+        """Return a copy of this sum that gets the noise `noise`: Laplace or Gaussian, of a given scale.
+
+        The scale in `noise` is for sensitivity 1; the noise of the sum has this scale times the sum's sensitivity.
+        """
         return replace(self, noise=noise)
 
 
@@ -231,7 +237,11 @@ class NoisyMean(NoisySums):
         return NoisyRatio.of(self.reach, self.rows, self.noise, confidence)
 
     def _with(self, noise: Counts) -> "NoisyMean":
-        """Return a copy of this mean whose sum and number get `noise`: its kind, and its scale for sensitivity 1."""
+        """Return a copy of this mean whose noisy sum and number get `noise`: Laplace or Gaussian, of a given scale.
+
+        The number is that of rows or users. The scale in `noise` is for sensitivity 1; each of the two gets noise of
+        this scale times its sensitivity.
+        """
         return replace(self, noise=noise)
 
 
@@ -317,7 +327,11 @@ class NoisyVariance(NoisySums):
         return Estimate(value=value, interval=(lower, upper))
 
     def _with(self, noise: Counts) -> "NoisyVariance":
-        """Return a copy of this variance that gets `noise`: its kind, and its scale for sensitivity 1."""
+        """Return a copy of this variance whose two sums and number get `noise`: Laplace or Gaussian, of a given scale.
+
+        The number is that of rows. The scale in `noise` is for sensitivity 1; each of the three gets noise of this
+        scale times its sensitivity.
+        """
         return replace(self, noise=noise)
 
 
@@ -357,10 +371,11 @@ class UsersFound(StatisticRelease):
         return self
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return (radius of the interval, mean absolute error) of the numbers of users.
+        """Return (radius of the interval, mean absolute error) of the noisy numbers of users, both in users.
 
-        Both are taken from `discovery`, the expected error of the release that finds the groups and counts their users
-        (never None here). A member is None if it is not known; `confidence` is ignored.
+        The release that finds the groups also counts their users, so both numbers are those of `discovery`, the
+        expected error of this release (never None here). A number that `discovery` does not know is None. `confidence`
+        is ignored, because `discovery` has its own.
         """
         del confidence
         assert discovery is not None
@@ -411,11 +426,13 @@ class OneQuantile(StatisticRelease):
         return self.guarantees() if place == self.leader else ()
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return for every group the grid cell (a possible result) picked for this quantile, as an estimate.
+        """Return one estimate of this quantile per group: the index of the grid cell that was picked for the group.
 
-        The value of an estimate is the index of the cell, and the estimates have no intervals. The first call for one
-        of several quantiles of the same values picks the cells of all of them, and keeps them in `reading` for the
-        others. `place`, the index of this statistic, is ignored.
+        A grid cell is one possible result of the quantile. The estimates have no intervals.
+
+        Quantiles of the same values are picked together. So the first call for any of them draws the picks of all, and
+        stores them in `reading` (the exact numbers that were read, and the picks so far). Later calls only look them
+        up. `place`, the index of this statistic, is ignored.
         """
         del place
         if self.leader not in reading.picked:
@@ -448,11 +465,11 @@ class OneQuantile(StatisticRelease):
         return replace(self, quantiles=replace(self.quantiles, epsilon=pick))
 
     def check_among(self, statistics: Sequence[StatisticRelease]) -> None:
-        """Raise `InvalidParameter` unless a statistic in `statistics` pays for this quantile.
+        """Raise `InvalidParameter` if no statistic of the query pays for this quantile; `statistics` are all of them.
 
-        `statistics` has all statistics of the query. Quantiles of the same values are picked together, and their common
-        cost is charged to the entry of `statistics` with the index `leader`. So that entry must be a quantile of the
-        same values with the same leader.
+        Quantiles of the same values are picked together and charged once. The statistic at the index `leader` in
+        `statistics` pays for all of them, and the others cost nothing. So the statistic at this index must be a
+        quantile of the same values that names itself as the leader; otherwise the picks would be free.
         """
         if self.leader in range(len(statistics)):
             leader = statistics[self.leader]
@@ -537,11 +554,12 @@ class GroupStatistics:
             )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of one release: of finding groups and of releasing their statistics.
+        """Return the largest privacy cost of one release, as uses (guarantees with counts).
 
-        The cost is stated as uses (guarantees with counts).
+        The cost includes finding the groups, if they are not public, and releasing the statistics of each group.
 
-        Raises: `InvalidParameter` if neither contributions nor k nor a public domain bounds the groups of one user.
+        Raises: `InvalidParameter` if the number of groups that one user can change has no limit: `contributions` (the
+        most groups of one user) is None, `k` (the most groups found) is None, and there is no list of public groups.
         """
         discovery_uses = () if self.discovery is None else self.discovery.guarantees()
         most = self.k or len(self.domain) or None

@@ -209,10 +209,11 @@ class TwoPhaseTopK:
 
     @property
     def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
-        """The noise distribution of the counts, if the first phase picks the largest number of groups that it may.
+        """The noise distribution of one count, for the largest number of groups that the first phase may pick.
 
-        With Gaussian noise, counts may share a part of the noise, and how much they share depends on the number of
-        groups found. Laplace noise does not depend on this number.
+        The first phase picks groups, and the second phase counts them. If fewer groups are picked, Gaussian noise may
+        have another distribution, because counts may share a part of it, and the size of this part depends on the
+        number of groups. Laplace noise is always the same.
         """
         match self.counts:
             case LaplaceCounts():
@@ -254,8 +255,10 @@ class TwoPhaseTopK:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking and of the counts, from the parameters alone; no data is read.
 
-        `confidence` is the probability with which an interval holds, and with which the ranking is within its
-        `shortfall`: by how much a picked group's count may be below the highest count not picked yet.
+        The mechanism first picks the k groups with the highest counts, with noise, and then releases noisy counts of
+        them. The result's `radius` is the half-width of a count's interval. Its `shortfall` bounds the error of the
+        ranking: a picked group's exact count is at most `shortfall` below the highest count that was not picked before.
+        `confidence` is the probability with which each of these two holds.
         """
         noise = self.noise
         error = self.discovery.preview(confidence)

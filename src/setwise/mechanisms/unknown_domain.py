@@ -176,11 +176,11 @@ class UnknownLaplace:
 
     @property
     def margin(self) -> int:
-        """The distance of the threshold above the largest exact count of a group that it must hide.
+        """How far, in units of a count, the threshold lies above the largest exact count that it must hide.
 
-        The distance is in units of a count. The threshold must hide groups that can be released from only one of two
-        neighbouring tables. With probability at least 1 - `delta`, none of the noisy counts of these groups exceeds the
-        threshold.
+        The threshold must hide groups that can be released from only one of two neighbouring tables, such as a group
+        that only one user has. The margin is so large that, with probability at least 1 - `delta`, noise lifts none of
+        these groups above the threshold.
         """
         # With a `limit` on the number of labels, both the count and the threshold have noise, so the distance bounds
         # the difference of two noises.
@@ -201,10 +201,12 @@ class UnknownLaplace:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as uses (guarantees with counts).
 
-        - Without a `limit`: `contributions` uses of Laplace noise, and one use that reveals nothing unless it fails,
-          with probability at most `delta`.
+        `limit` is the most groups that the release may count, or None. The cost depends on it:
+
+        - Without a `limit`: one use of Laplace noise for each of the `contributions` groups of a user, and one (0,
+          delta)-DP use for the threshold that hides rare groups.
         - With a `limit`: one (epsilon, delta)-DP use for the whole release, because the threshold then depends on the
-          data.
+          data, and no cheaper composition is proved.
         """
         # With a `limit`, the threshold depends on the data, and no cheaper composition is proved.
         delta = float_above(self.delta)
@@ -276,9 +278,11 @@ class TruncatedGaussian:
 
     @property
     def bound(self) -> int:
-        """The level T at which the noise is truncated: the noise lies in {-T, ..., T}.
+        """The level T at which the noise is truncated, in units of a count: the noise lies in {-T, ..., T}.
 
-        The probability of an outright failure at this level is certified to be at most delta (see `truncation_level`).
+        Truncated noise can fail outright: a count may have a value that is possible for only one of two neighbouring
+        tables. T is so large that the probability of such a failure in a release is certified to be at most `delta`
+        (see `truncation_level`).
         """
         return truncation_level(self.contributions, self.per_item, self.deviation / self.per_item, self.delta)
 
@@ -384,7 +388,11 @@ class UnknownGaussian:
 
     @property
     def cutoff(self) -> int:
-        """The number that a noisy count must exceed for its group to be released: per_item + margin."""
+        """The threshold: a group is released if its noisy count exceeds this number, `per_item` + `margin`.
+
+        `per_item` is the largest exact count of a group that only one user has, and such a group must stay hidden. With
+        probability at least 1 - `delta`, noise does not lift it by more than `margin`.
+        """
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
@@ -546,9 +554,10 @@ class UnknownGumbel:
 
 @lru_cache(maxsize=256)
 def _log_odds(odds: Fraction) -> Fraction:
-    """Return max(0, ln(odds)), rounded up to a multiple of 2^-96; used to place a threshold under Gumbel noise.
+    """Return ln(odds), rounded up to a multiple of 2^-96, or 0 if `odds` is below 1.
 
-    Results are cached, because `odds` (the number of groups to hide, divided by delta) contain no private data.
+    The caller computes from it how high a threshold must be that hides groups under Gumbel noise. `odds` is the number
+    of groups to hide, divided by delta. It contains no private data, so results are cached.
     """
     return Fraction(max(0, ln(odds, _PRECISION).high), 1 << _PRECISION)
 

@@ -297,10 +297,11 @@ class WeightedRounds:
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost, as uses (guarantees with counts), of the survey and all rounds together.
+        """Return the largest privacy cost of a whole search for private groups, as uses (guarantees with counts).
 
-        The survey estimates the number of users, and the rounds find private groups by noisy sums of users' weights.
-        The cost depends neither on the groups that the rounds find nor on how many rounds are run.
+        A search begins with a survey, which estimates the number of users. Then it runs rounds, each of which finds
+        groups by noisy sums of users' weights. The cost is the same whatever the rounds find, and whether or not all
+        rounds are run.
         """
         gaussians = [Use(Gaussian(sigma=float(sigma))) for sigma in (self.survey_sigma, *self.sigmas)]
         failure = Use(ApproxDP(epsilon=0.0, delta=float_above(self.failures[0])), len(_SHAPES))
@@ -452,7 +453,9 @@ class DiscoveredCounts:
     - `contributions` is the largest number of found groups in which one user is counted.
     - `per_item` is the most that a user adds to a group.
     - `sigma`: the noise has standard deviation at most per_item * `sigma`.
-    - `keeps_bound`: True if `contributions` must not be lowered when users have few groups on average.
+    - `keeps_bound`: if users turn out to have few groups, a smaller limit than `contributions` is used, because it
+      needs less noise. True forbids this. It is True if a private search has found `contributions`, because the answer
+      then states which share of the table this very limit leaves out.
     """
 
     # `keeps_bound` is for a bound that a private search found, because the answer states the share of (user, group)

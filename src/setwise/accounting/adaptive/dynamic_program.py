@@ -193,12 +193,13 @@ def variance_of(groups: Sequence[Group]) -> float:
 
 
 def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_cells) -> float:
-    """Return the estimated work of adding one bounded-range mechanism to a privacy profile, `steps` times.
+    """Return the estimated work of adding bounded-range mechanisms to a privacy profile, one by one, `steps` times.
 
-    A profile (delta as a function of epsilon) is stored on a grid of epsilons, and the unit of work is one grid point
-    in one step. Callers decide from the result whether a computation is quick enough.
+    A privacy profile (delta as a function of epsilon) is stored on a grid of epsilons, and the profile is recomputed
+    each time a mechanism is added. The unit of work is one grid point in one step. Callers decide from the result
+    whether a computation is quick enough.
 
-    - `groups` are the mechanisms as (epsilon, count); they decide how long the grid is.
+    - `groups` are all mechanisms as pairs (epsilon, count); they decide how long the grid is.
     - `cells` is the number of grid cells (intervals between grid points) across the smallest epsilon in `groups`.
     """
     # Each application of an operator also has a fixed work of a few thousand units.

@@ -568,11 +568,13 @@ class Choices:
 class CellTerms:
     """Arrays with one number for each grid cell, from which upper bounds on a new privacy profile are computed.
 
-    The new profile belongs to one epsilon-bounded-range mechanism followed by others; f is the profile (delta as a
-    function of epsilon) of the others. A cell p is the interval between two neighbouring grid points, and x_p is its
-    left end. In the cell, f is replaced by the curve a_p - b_p exp(x - x_p) through its values at both ends; this is a
-    straight line (a chord) in e^x. The mechanism also reads f in the cell p + N, where N is the number of cells across
-    epsilon.
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons. The function f below is the profile of
+    some mechanisms. The new profile is that of one epsilon-bounded-range mechanism followed by these mechanisms.
+
+    The cell p is the interval between two neighbouring grid points, and x_p is its left end. Within the cell, f is
+    replaced by the curve a_p - b_p exp(x - x_p), which has the same values as f at both ends of the cell and is nowhere
+    below f. The new profile at one epsilon depends on f in a cell p and in the cell p + N, where N is the number of
+    cells across epsilon.
 
     - `far` is f(x_{p+N}), and `slope` is b_{p+N}.
     - `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon).

@@ -1,11 +1,15 @@
-"""The largest delta that an adaptive analyst can achieve, bracketed to any accuracy, in ordered or set-wise use.
+"""The largest delta that an adaptive analyst can reach with given mechanisms, bracketed to any accuracy.
 
-An interaction is a sequence of stages. The privacy profile (delta as a function of epsilon) is computed from the last
-stage to the first. A linear stage (mechanisms with fixed dominating pairs) averages the profile of the later stages
-over its privacy loss. A bounded-range stage applies its operator (operator.py) to that profile.
+The mechanisms are used in a fixed order ("ordered") or in any order that the analyst likes ("set-wise"). They are
+grouped into stages, which the analyst goes through one after the other. The privacy profile (delta as a function of
+epsilon) is computed from the last stage to the first:
 
-The set-wise optimum, the largest delta over any order of the mechanisms, has two stages: all linear mechanisms first,
-then all bounded-range mechanisms in their worst order (docs/optimal-composition.md).
+- A linear stage has mechanisms with fixed dominating pairs. It averages the profile of the later stages over the
+  privacy loss of its mechanisms.
+- A bounded-range stage applies an operator (operator.py) to the profile of the later stages.
+
+For set-wise use, two stages reach the largest delta: first all mechanisms with fixed dominating pairs, and then all
+bounded-range mechanisms in their worst order (docs/optimal-composition.md).
 """
 
 import math
@@ -243,13 +247,18 @@ class Optimum:
     ) -> Bracket:
         """Return the intersection of the brackets (certified intervals) that `attempt` computes on ever finer grids.
 
-        - `attempt` maps a `Trial`, the fineness and length of one grid, to a bracket for delta or epsilon.
-        - `width` is the relative width that the caller wants, or None for the default.
-        - `tilt` is the rate at which log delta is expected to fall with epsilon; the estimate of the work needs it.
-        - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of
-          grid cells across the smallest epsilon.
-        - `floor` is a known lower bound on the delta or epsilon, with which only upper ends are computed at first; None
-          if unknown.
+        Each grid is a list of epsilons on which one computation of the largest delta is done. The search for a narrow
+        bracket ends when the bracket is as narrow as wanted.
+
+        - `attempt` computes the bracket for a delta or an epsilon on one grid. Its argument, a `Trial`, says how fine
+          and how long the grid is.
+        - `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
+        - `tilt` is the rate at which log(delta) is expected to fall when epsilon grows. The work of a computation is
+          estimated from it.
+        - `sharpness` says how wide a bracket is on a given grid: about `sharpness` / c^2, relative to its upper end,
+          where c is the number of grid cells across the smallest epsilon of a mechanism.
+        - `floor` is a lower bound on the delta or epsilon that is known already, or None. With such a bound, the first
+          computations leave the lower end out, which saves time.
         """
         longer = max(1.0, math.sqrt(2.0 * sharpness) / CONFIG.usual_reach)
         return refine(

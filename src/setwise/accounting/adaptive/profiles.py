@@ -91,12 +91,13 @@ class Profile:
         )
 
     def read_upper(self, x: Floats) -> Floats:
-        """Return upper bounds on the delta of this privacy profile at any epsilons `x`, also negative ones.
+        """Return upper bounds on the delta of this privacy profile at the epsilons `x`, which may be negative.
 
-        The bounds allow for the rounding errors of the stored values. Beyond the last grid point, the bound at this
-        point is used, because delta falls with epsilon.
+        A privacy profile is delta as a function of epsilon. The bounds allow for the rounding errors of the stored
+        values. Beyond the last grid point, the bound at this point is used, because delta falls with epsilon.
 
-        Requires: `first` is 0 (see `whole`).
+        Requires: the profile has a stored value at every grid point from epsilon 0 on (`first` is 0). The method
+        `whole` fills in the points that `without_points_before` left out.
         """
         size = np.abs(x)
         position = np.minimum(size / self.step, self.upper.size - 1.0)
@@ -109,11 +110,13 @@ class Profile:
         return np.minimum(mirrored, 1.0)
 
     def read_lower(self, x: Floats) -> Floats:
-        """Return lower bounds on the delta of this privacy profile at any epsilons `x`, also negative ones.
+        """Return lower bounds on the delta of this privacy profile at the epsilons `x`, which may be negative.
 
-        The bounds allow for the rounding errors of the stored values. Beyond the last grid point, the bound is 0.
+        A privacy profile is delta as a function of epsilon. The bounds allow for the rounding errors of the stored
+        values. Beyond the last grid point, the bound is 0.
 
-        Requires: `first` is 0 (see `whole`).
+        Requires: the profile has a stored value at every grid point from epsilon 0 on (`first` is 0). The method
+        `whole` fills in the points that `without_points_before` left out.
         """
         size = np.abs(x)
         position = np.minimum(size / self.step, self.lower.size)  # beyond the grid, and within the range of integers
@@ -210,12 +213,12 @@ class Band:
         return max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
 
     def _spread(self, done: float) -> float:
-        """Return a standard deviation from which the length of the grid of one privacy profile is chosen.
+        """Return the standard deviation of the loss of the last mechanisms, given the total loss of all mechanisms.
 
-        The profile (delta as a function of epsilon) belongs to the mechanisms used last; `done` is the variance of
-        their total loss. The final delta depends on outcomes in which the total loss of all mechanisms is near one
-        epsilon. The result is the standard deviation of the loss of the last mechanisms, given such a total, with
-        losses treated as normal.
+        The caller chooses from it how long the grid of the last mechanisms' privacy profile (delta as a function of
+        epsilon) must be. Delta at one epsilon depends on outcomes whose total privacy loss is near this epsilon. So the
+        grid must cover the losses that the last mechanisms have in such outcomes. `done` is the variance of the total
+        loss of the last mechanisms, and the field `variance` that of all mechanisms; losses are treated as normal.
         """
         return math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
 

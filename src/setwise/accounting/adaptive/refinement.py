@@ -114,16 +114,19 @@ class Trial:
 
 @dataclass(slots=True)
 class Refinement:
-    """State, between two runs on grids, of the search for a narrow bracket (a certified interval) for delta or epsilon.
+    """The state of a search for a narrow bracket (a certified interval) for delta or epsilon, between two runs.
+
+    A run is one computation of the bracket on a grid of epsilons. It weights the probabilities of losses L by exp(tilt
+    L), to keep the digits of rare losses. Rounding errors depend on the tilt. If they spoil a run, the next runs on the
+    same grid use smaller tilts: shares of the usual one.
 
     - `wanted` is the width aimed for, relative to the upper end.
     - `asked`: whether the caller asked for this width, so that a wider bracket is an error.
-    - `exact`: whether a finer grid always narrows the bracket. A finer grid does not help if the upper bound rounds
-      epsilons up, or allows orders in which some mechanism is used too often.
+    - `exact`: whether a finer grid always narrows the bracket. It does not if the upper bound rounds epsilons up, or
+      allows orders in which some mechanism is used too often.
     - `best` is the intersection of all brackets so far.
-    - `shares_left`: probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses. Rounding
-      errors depend on the tilt, so several shares of the usual tilt are tried; these are the shares not tried yet.
-    - `share_widths` maps each share of the tilt tried on the present grid to the relative width of its bracket.
+    - `shares_left` are the shares of the usual tilt that were not tried yet.
+    - `share_widths` has the shares that were tried on the present grid, each with the relative width of its bracket.
     - `stalled_runs` is the number of latest runs in a row that hardly narrowed the bracket.
     """
 
@@ -146,11 +149,12 @@ class Refinement:
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
     def after(self, trial: Trial, bracket: Bracket) -> Trial | None:
-        """Intersect the best bracket with `bracket`, and return the parameters of the grid to compute next, or None.
+        """Narrow the best bracket by the result of a run; return the parameters of the next run, or None to end.
 
-        A bracket is a certified interval for a delta or an epsilon. `bracket` is the result of a computation with the
-        parameters `trial`. None means that the search ends, because the best bracket is narrow enough or because no
-        further grid would help.
+        A bracket is a certified interval for a delta or an epsilon, and a run computes one on a grid of epsilons.
+        `trial` has the parameters of the run that has just ended (how fine and how long its grid was), and `bracket` is
+        its result. The new best bracket is the intersection of the old one and `bracket`. The search ends (None) if the
+        best bracket is narrow enough, or if no further grid would help.
         """
         width = self.best.width
         self.best = Bracket(max(self.best.lower, bracket.lower), min(self.best.upper, bracket.upper))

@@ -424,10 +424,11 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
 
 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
-    """Return the largest total privacy loss of `count` mechanisms, leaving out totals too improbable to matter.
+    """Return the largest total privacy loss of `count` equal mechanisms that is probable enough to matter.
 
-    Each mechanism has the loss `high` or `low` < `high`. `masses` has the probability that k of the mechanisms have the
-    loss `low`, for each k that is probable enough. The result is the total loss for the smallest such k.
+    Each mechanism has the loss `high`, or the smaller loss `low`. If k of them have the loss `low`, the total loss is
+    (count - k) high + k low. `masses` lists the probability of each k, without those k that are too improbable to
+    matter. The result is the total loss for the smallest k that is listed.
     """
     # `masses` leaves numbers below k = `masses.first` out as negligible, so the largest total is (count - k) high + k
     # low. For k = 0 it is the float count * high, whose rounding error `LatticeTail` covers. For other k two large
@@ -482,10 +483,11 @@ class Atoms:
         )
 
     def average(self, inner: Loss, x: float) -> Bracket:
-        """Return a bracket (a certified interval) for the delta at epsilon `x` of two sets of mechanisms together.
+        """Return a bracket (a certified interval) for the delta at epsilon `x` of two mechanisms used together.
 
-        The first set has this privacy loss L, and the other set has the privacy loss `inner`. The delta is E[d(x - L)],
-        where d is the delta of `inner` as a function of epsilon.
+        This object is the distribution of the privacy loss L of the first mechanism, and `inner` is the privacy loss of
+        the second. (Each may stand for a set of mechanisms.) Let d(y) be the delta of the second mechanism alone at
+        epsilon y. Then the delta of both together is E[d(x - L)], the average of d over the losses of the first.
         """
         # Positions are rounded, and next to the largest loss that matters. So the upper end is read a little further
         # left and the lower end a little further right.

@@ -293,12 +293,14 @@ class LatticeSum:
         return parts
 
     def _common_unit(self) -> float | None:
-        """Return the largest number of which all losses of positive probability are whole multiples, or None.
+        """Return the largest number of which all atoms are whole multiples, or None if there is no such useful number.
 
-        Losses are rounded to a lattice (equally spaced losses). Losses of positive probability need no rounding if this
-        number is a multiple of the lattice step. The result is None also if the number is so small that the lattice
-        would have too many points. The result is infinite if every loss is practically continuous, because such losses
-        are rounded on every lattice.
+        An atom is a loss of positive probability. Losses are rounded to a lattice (equally spaced losses). If the
+        lattice step divides this number, every atom lies on the lattice and is not rounded.
+
+        The result is None if the losses of some use take only two values, because two values have no common unit. It is
+        None also if the number is so small that a lattice with this step would have too many points. It is infinite if
+        every loss is practically continuous: there are then no atoms to keep.
         """
         # A lattice whose step is this unit contains all atoms, so that they need not be rounded. A unit far smaller
         # than the step that the tolerance allows is not useful, because the lattice would have too many points. If

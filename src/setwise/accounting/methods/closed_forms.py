@@ -211,10 +211,11 @@ class BatchBoundedRange:
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
-            """Add the block [a, b] of t, with an upper bound on its delta, to the heap `blocks`.
+            """Store the interval [a, b], with an upper bound on the largest delta in it, in the heap `blocks`.
 
-            `blocks` is a variable of the function around it, from which the block with the largest bound is taken
-            first.
+            t is the parameter of the randomized responses of the batch, whose losses are t and t - epsilon; the search
+            looks for the t with the largest delta. `blocks` is a variable of the function around this one. The search
+            takes the interval with the largest bound from it first.
             """
             heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
 
@@ -304,11 +305,13 @@ class ThreeMechanisms:
         return math.expm1(t - self.epsilon) / math.expm1(-self.epsilon)
 
     def _one_left(self, t: float) -> float:
-        """Return the largest delta of a single epsilon-bounded-range mechanism at the overall epsilon 2 t - epsilon.
+        """Return the largest delta of one epsilon-bounded-range mechanism alone, at the epsilon 2 `t` - epsilon.
 
-        The result is q^2 (1 - exp(-epsilon)), where q = `_q(t)` is the probability of the loss t in generalized
-        randomized response. The closed forms for three mechanisms use it for the mechanism that is used last. They
-        choose t so that 2 t - epsilon is the overall epsilon minus the losses of the two earlier mechanisms.
+        This delta is q^2 (1 - exp(-epsilon)) with q = (1 - e^(t - epsilon)) / (1 - e^-epsilon). For example, it is 0
+        for t = epsilon, where q is 0.
+
+        The closed forms for three mechanisms use it for the mechanism that is used last. The earlier two have then had
+        some losses. What these losses leave of the overall epsilon is 2 t - epsilon, from which the caller computes t.
         """
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 

@@ -52,11 +52,11 @@ def _cumulant_above(law: TwoPointLaw, b: Floats) -> Floats:
 
 
 def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> bool:
-    """Return whether mechanisms with the two-valued privacy loss `law` are certified to be (xi, rho)-zCDP.
+    """Return True if a computation certifies that mechanisms with the privacy loss `law` are (xi, rho)-zCDP.
 
-    zCDP is a condition for every Renyi order, and for both directions, that is, also with the two neighbouring tables
-    exchanged. The condition is checked on a grid of `cells` intervals of orders. False means that no certificate was
-    found with this grid.
+    `law` is a loss that takes only two values. (xi, rho)-zCDP limits the Renyi divergence at every order a > 1 to xi +
+    rho a, in both directions: also with the two neighbouring tables exchanged. The orders are divided into `cells`
+    intervals, and the limit is checked for each. False means only that these intervals did not suffice for a proof.
 
     Requires: rho > 0 and xi >= -rho.
     """

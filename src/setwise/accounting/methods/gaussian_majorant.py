@@ -167,10 +167,11 @@ class RangeSplit:
     wallet: float
 
     def excess(self, tilt: float) -> float:
-        """Return how much larger a bound on log E[exp(`tilt` L)] is because one Gaussian replaces the `small` uses.
+        """Return how much this split loosens a bound on log E[exp(`tilt` L)], where L is the privacy loss of all uses.
 
-        L is the privacy loss of all uses. Callers compare splits by this number: the smaller it is, the tighter is the
-        bound on delta that the split gives.
+        The bound is looser because the uses in `small` are replaced by one Gaussian mechanism that dominates them. The
+        result is the difference between the bound for the Gaussian and the bound for the uses themselves. Callers
+        prefer splits with a small result, because their bounds on delta are tighter.
         """
         return 0.5 * tilt * (1.0 + tilt) * self.wallet - largest_gain(DrawOrders(self.small), tilt)
 

@@ -118,10 +118,11 @@ class SharedGaussianNoise:
 
     @property
     def variance(self) -> Fraction:
-        """The variance of one count's noise, of which counts share a part, without the effect of the last rounding.
+        """The variance of the noise of one count, before the noise is rounded to a whole number.
 
-        The planner compares it with sigma^2 of independent rounded Gaussian noise. The last rounding, to a whole
-        number, adds about 1/12 to the variance of either noise, so it is left out of both.
+        The noise of a count has a part that is drawn for this count alone, and a part that is common to all counts. The
+        planner compares the result with sigma^2, the variance of rounded Gaussian noise that is independent for each
+        count. The last rounding adds about 1/12 to either variance, so it is left out of both.
         """
         # The noise is (own part + common part) / denominator, rounded. Rounding each part adds 1/12, in units of
         # 1/denominator^2, and is included. Rounding the quotient adds about 1/12 more, which is left out, because
@@ -179,15 +180,17 @@ def gaussian_count_noise(
 
 
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
-    """Return the squared l2-sensitivity of counts whose noise has a common part, in units of tau^2.
+    """Return the squared l2-sensitivity of counts if all counts share a part of their noise, in units of tau^2.
 
-    The noise scale that a privacy cost needs is in proportion to the sensitivity. The part of a user's change that is
-    the same for all counts is hidden by the noise that all counts share. So the sensitivity is the l2 norm of the
-    change after `theta` * tau is subtracted from the change of every count.
+    tau is the most that one user adds to a count. The noise scale for a given privacy cost is in proportion to the
+    sensitivity. A user may add tau to `changeable` of the `labels` counts. The shared noise hides a change that is the
+    same for all counts. So `theta` tau is subtracted from the change of every count, and the sensitivity is the l2 norm
+    of what is left: (1 - `theta`) tau for the counts that the user changes, and -`theta` tau for all others.
 
-    - tau is the most that one user adds to a count.
-    - `labels` is the number of counts; a user adds to at most `changeable` of them.
-    - `theta`, from 0 to 1/2, says how large the common noise is beside the independent noise; 0 is no common noise.
+    `theta` is a number from 0 to 1/2 that says how large the shared noise is; with 0 there is none.
+
+    >>> squared_sensitivity(labels=4, changeable=4, theta=Fraction(1, 2))
+    Fraction(1, 1)
     """
     # For theta up to 1/2 the change is largest if the user adds tau to `changeable` counts.
     return changeable * (1 - 2 * theta) + labels * theta**2

@@ -135,11 +135,11 @@ class Threshold(StrEnum):
     """Counts above T + tau, as in the paper; kept for comparison."""
 
     def cutoff(self, level: int, tau: int) -> int:
-        """Return the number that a noisy count must exceed to be released.
+        """Return the number that a group's noisy count must exceed for the group to be released.
 
-        T = `level` is the level at which the noise is truncated, and `tau` is the most that one user adds to a count.
-        The result is T for TIGHT, which also hides labels of one user alone, and T + tau for PAPER, the threshold of
-        the paper.
+        The noise lies between -`level` and `level`, and one user adds at most `tau` to a count. The result is `level`
+        for TIGHT: a group that no other user has exceeds it only in the outright failure that delta bounds. It is
+        `level` + `tau` for PAPER, the threshold in the paper that this package implements.
         """
         return level if self is Threshold.TIGHT else level + tau
 

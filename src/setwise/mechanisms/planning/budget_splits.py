@@ -270,11 +270,11 @@ def _cost_of_unit_noise(
 def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) -> Floats:
     """Return approximately the noise scale at which a release costs (epsilon, delta), to compare plans quickly.
 
-    It is the smaller one of two noise scales: one for which the zCDP of the release implies (epsilon, delta)-DP, and
-    one for which its epsilons add up to `epsilon`.
+    The cost is estimated in two ways, and the smaller noise scale is returned: the scale at which the release's zCDP
+    implies (epsilon, delta)-DP, and the scale at which the epsilons of its mechanism uses add up to `epsilon`.
 
-    - `rho` is the zCDP parameter that the release costs at noise scale 1.
-    - `pure` is the sum of epsilons that the release costs at noise scale 1.
+    - `rho` is the zCDP parameter of the release at noise scale 1; at scale s it is rho / s^2.
+    - `pure` is the sum of the epsilons of the uses at noise scale 1; at scale s it is pure / s.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # delta may be 0
         tail = -np.log(delta)

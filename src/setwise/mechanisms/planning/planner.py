@@ -277,9 +277,9 @@ def _build_plan(
 def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
     """Return the expected error of `mechanism` for a query, from parameters alone; no data is read.
 
-    `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user. `confidence`
-    is the probability with which the interval of a count holds, and with which no group is ranked wrongly by more than
-    the field `shortfall` of the result.
+    `bounds` has the public groups, the limits on one user, and k (how many groups a top-k query asks for; None for
+    another query). With probability `confidence`, the interval of a count holds. With the same probability the ranking
+    is nearly right: no group is ranked above another whose exact count is higher by more than the result's `shortfall`.
     """
     # If only the k highest counts of a noisy histogram are shown, `shortfall` is by how much a label's count must
     # exceed another count to be ranked above it. Over a known domain `radius` is then also larger, because the highest
@@ -303,11 +303,11 @@ def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -
 
 
 def _merit(preview: ErrorEstimate, total: Total) -> float:
-    """Return the error of a plan as one number, by which plans are compared: smaller is better.
+    """Return the error of a plan as one number, in units of a count, by which plans are compared.
 
-    The number is by how much a group's count must exceed those of other groups (or a threshold) for the group to be
-    released, plus ten times the mean error of a count. The second term is left out if the budget `total` asks for no
-    counts. `preview` is the plan's expected error.
+    Smaller is better. The number is a sum of two, both taken from `preview`, the plan's expected error. The first is
+    the count that a group needs to be released, or by how much the group's count must exceed other counts, whichever is
+    larger. The second is ten times the mean error of a count; it is left out if the budget `total` asks for no counts.
     """
     error = 0.0 if total.counts is CountNoise.NONE else preview.expected_error or 0.0
     return plan_merit(reach_of(preview), error)

@@ -65,14 +65,18 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 
 
 def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
-    """Return whether groups should be found in several rounds of weighted votes, not in one pass with equal weights.
+    """Return whether the planner should search for private groups in several rounds, and not in one pass.
 
-    In a round, each user divides a weight among their groups that are not found yet. Rounds are better if users have
-    several groups, because after a round users move the weight of the groups found to their other groups.
+    In each round, a user divides a weight among those of their groups that are not found yet. After a round, the weight
+    of the found groups so moves to the user's other groups. Users with several groups therefore gain from rounds; in
+    one pass, all groups of a user have the same weight throughout.
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
-    - `total` is the budget; if it forces a mechanism, that mechanism decides.
-    - `counts_users` says that the query asks for numbers of users, which one pass releases at no further cost.
+    - `bounds` has the public groups, the limits on one user, and k (how many groups a top-k query asks for).
+    - `total` is the budget. If the analyst named a mechanism in it, the result follows from this name.
+    - `counts_users` says that the query also asks for numbers of users. One pass releases these numbers at no further
+      cost, so rounds are then chosen only if one user may count in more groups.
+
+    If no mechanism is named, the result is False for a query that rounds cannot answer, such as a top k.
     """
     # Rounds are preferred if they are possible and a user may contribute to at least 2 groups, or to at least 5 if
     # `counts_users`.

@@ -183,8 +183,10 @@ class _UnscaledPlan:
     def mechanism_at(self, scale: Fraction) -> GroupStatistics:
         """Return the mechanism that this plan describes, with the noise scale `scale`.
 
-        `scale` is the noise scale divided by the sensitivity. Each sum, mean or quantile then costs about as much
-        privacy as one sum with noise of this scale.
+        `scale` is the noise scale of one sum to which a user adds at most 1. Every other statistic gets the noise with
+        which it costs about as much privacy as such a sum. For example, a mean needs two noisy sums, so the noise on
+        each is wider. A quantile has no noise; its picks get the epsilon of that cost. Numbers of users are not
+        affected, because they come with the search for the groups.
         """
         return GroupStatistics(
             statistics=tuple(release.with_noise(_NOISE[self.noise], scale) for release in self.statistics),
@@ -223,15 +225,18 @@ class _UnscaledPlan:
 
 
 def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
-    """Yield lists of plans for finding the groups of a query, in order of preference.
+    """Yield lists of plans for finding the groups of a query; the planner prefers plans in an earlier list.
 
-    The caller takes the first list with a plan that, together with the statistics `wanted`, is within the budget
-    `total`, and from this list the plan with the smallest error. (Each plan costs only a part of the budget, but what
-    it leaves may be too little for the statistics.) The plan that finds groups in several rounds has a list by itself,
-    before the others, because its error cannot be compared with theirs.
+    The caller tries the lists in order. From the first list with a plan that the budget can pay together with the
+    statistics `wanted`, it takes the plan with the smallest error. (A plan is given only a part of the budget `total`,
+    but the rest may be too little for the statistics.)
 
-    An entry None instead of a plan means that no groups have to be found. `bounds` has the query's public groups, its
-    limits per user, and its k (how many groups a top-k query asks for).
+    - If all groups are public and are wanted, the only list is [None]: no groups have to be found.
+    - If groups are best found in several rounds, the first list has only the plan for this. Its error depends on the
+      table and cannot be compared with the errors of other plans.
+    - The last list has the plans that find groups in one pass.
+
+    `bounds` has the query's public groups, its limits on one user, and k (how many groups a top-k query asks for).
     """
     # From this list the caller takes the plan with the smallest error of the statistics.
     # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that

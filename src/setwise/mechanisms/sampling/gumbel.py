@@ -46,15 +46,16 @@ def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> ND
 def float_bounds(
     shortfalls: NDArray[np.float64], words: NDArray[np.uint64], keys: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (lower bounds, upper bounds), certified, on the exact noisy scores, whose float approximations are `keys`.
+    """Return (lower bounds, upper bounds) on the exact noisy scores of candidates; the candidate with the highest wins.
 
-    Where the bounds of candidates overlap, the caller draws further bits and computes the scores exactly.
+    `keys` has the noisy scores computed in floats. The bounds are certified: they cover the rounding errors of the
+    floats. Where the bounds of two candidates overlap, the caller computes the scores exactly, with further random
+    bits.
 
-    - `shortfalls` has rate * (score - highest score) for each candidate; rate is the inverse of the noise scale. If the
-      candidate stands for a run of scores (see `Runs`), the logarithm of the run's weight is added.
-    - `words` are the first 64 bits of the uniform numbers that make the noise.
-
-    If the uniform number may be 0 or 1, or is very close to one of them, a bound is infinite or far from the score.
+    - `shortfalls` has (score - highest score) / (noise scale) for each candidate. If a candidate stands for a run of
+      scores (see `Runs`), the logarithm of the run's weight is added.
+    - `words` has, for each candidate, the first 64 bits of a uniform random number between 0 and 1, from which its
+      noise is made. If this number is very close to 0 or 1, a bound is infinite or far from the score.
     """
     # Why they hold: a key was computed for the middle of all V that start with the word, which is within 2^-65 of the
     # true V. The float of V is off by at most 2^-53 V, or by 2^-53 (1 - V) for words of at least `_NEAR_ONE`. If V

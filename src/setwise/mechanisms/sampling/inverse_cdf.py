@@ -351,10 +351,12 @@ def draw(law: Law, count: int, randomness: Randomness, width: int = WORD) -> NDA
 
 
 def _refine_draw(law: Law, word: int, width: int, randomness: Randomness) -> int:
-    """Return a draw from `law` for a random `word` that equals an entry of the table of its distribution function.
+    """Return a draw from the distribution `law`, whose first random bits, the number `word`, do not decide it yet.
 
-    Such a word of `width` bits does not decide the draw. Random words are appended until the longer word equals no
-    entry of the table for its length. `randomness` is the source of random words.
+    A draw is made by comparing a uniform random number with the values of the distribution function, which stand in a
+    table with as many bits as `word` has (`width`). If `word` equals an entry of the table, later bits decide on which
+    side of the entry the random number lies. So random words are appended, and compared with a table of more bits,
+    until there is no such entry. `randomness` is the source of random words.
     """
     bits = width
     while True:
