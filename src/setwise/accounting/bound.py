@@ -153,13 +153,13 @@ def evaluate_bounds(
 ) -> tuple[Bracket, Bound]:
     """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
 
-    A bracket is a certified interval for the delta or epsilon that `target` asks for. Bounds are evaluated in order
-    until the intersection is as narrow as `width`, or its upper end is at most `below`.
+    A bracket is a certified interval for the delta or epsilon that `target` asks for. Bounds are evaluated in order,
+    until the intersection is narrow enough or its upper end is low enough.
 
-    - `width` is relative to the upper end. If None, each bound says which width is enough for it (`Bound.enough`), or
-      else `effort` does.
-    - `below`: a caller that only needs to know whether the value is at most this number is content with any such upper
-      end. 0 if the caller needs the value.
+    - `width` is the width that is narrow enough, relative to the upper end. If it is None, the bound that was evaluated
+      last states this width (`Bound.enough`) or, if it states none, `effort` does.
+    - `below` is the upper end that is low enough. Some callers only ask whether the delta or epsilon is at most a given
+      number; they pass this number. 0 if the bracket itself is wanted.
 
     Raises: the `Unattainable` of the first bound, if every bound raises `Unattainable`.
     """

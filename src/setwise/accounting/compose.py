@@ -221,12 +221,12 @@ class Composition:
         return replace(bound, lower=min(bound.lower, bound.upper))
 
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
-        """Return `bound` with both ends raised to the ends for some subsets of the uses, where these are higher.
+        """Return `bound` with each end raised to that of some subset of the uses, where the subset's end is higher.
 
-        The worst delta (or epsilon) of all uses is at least that of a subset. But a computed upper end exceeds the
+        More uses never have a smaller worst delta (or epsilon) than some of them. But a computed upper end is above the
         worst value by the error of a grid. So without this step, one more use could lower the upper end, which would
-        look wrong. The subsets leave out the smallest uses, and their bounds are computed here. `target` asks for a
-        delta or an epsilon.
+        look wrong to a caller. The subsets leave out the smallest uses; their bounds are computed here. `target` says
+        whether a delta or an epsilon is bounded.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -246,12 +246,17 @@ class Composition:
         return replace(bound, lower=min(lower, upper), upper=upper)
 
     def _tighten(self, bound: CertifiedBound, target: Target, effort: Effort) -> CertifiedBound:
-        """Return `bound`, a certified bracket for this composition, tightened by bounds for other interactions.
+        """Return `bound`, a bracket for this composition, with its ends corrected by bounds for other interactions.
 
-        An interaction is what the analyst may decide after seeing earlier answers. An upper end for an analyst who may
-        decide more, and a lower end for one who may decide less, are valid here too. The lower end may also fall, to
-        that of an analyst who may decide more, so that results never say that deciding less reveals more. `target` asks
-        for a delta or an epsilon, and `effort` says how much work may be done.
+        An interaction says what the analyst may decide after seeing earlier answers. Call it stronger if the analyst
+        may decide more: a stronger interaction never reveals less. So there are three corrections:
+
+        - The upper end falls to that of a stronger interaction, where that is smaller.
+        - The lower end rises to that of a weaker interaction, where that is larger and quick to compute.
+        - The lower end falls to that of a stronger interaction, where that is smaller. It need not, but otherwise the
+          printed results could say that deciding less reveals more.
+
+        `target` says whether a delta or an epsilon is bounded, and `effort` how much work may be done.
         """
         # From weakest to strongest they are batch, ordered, set-wise and adaptive. A stronger one allows everything
         # that a weaker one allows. So the upper end of a stronger interaction is valid for this composition too. So is

@@ -143,10 +143,10 @@ class Session(Askable):
         )
 
     def stop_scan(self) -> None:
-        """Stop the warnings about cells that questions will not read, also in sessions that share the tables.
+        """Stop the warnings about cells that questions will not read, in this session and in all that share its tables.
 
-        These warnings have exact counts, so only the data holder may see them. The warnings are stopped before somebody
-        else asks questions.
+        The warnings have exact counts of rows, so only the data holder may see them. A program that lets other people
+        ask questions calls this method first.
         """
         if self._state.scan is not None:
             self._state.scan.stop()

@@ -16,10 +16,13 @@ _STARTS = {TimeUnit.DAY: Start.DAY, TimeUnit.WEEK: Start.WEEK, TimeUnit.MONTH: S
 
 
 def unit_column(user: str, unit: str) -> str:
-    """Return the name of the computed column whose values identify units of privacy, such as "who and at by day".
+    """Return the name of the computed column that says to which unit of privacy a row belongs.
 
-    A unit of privacy is what the promise protects: a user, or a part of a user. For this name, `user` is the user
-    column "who", and `unit` is the unit of privacy "user,at by day".
+    A unit of privacy is what the promise protects: a user, or a part of a user, such as one day of a user. `user` is
+    the name of the user column, and `unit` the unit of privacy.
+
+    >>> unit_column("who", "user,at by day")
+    'who and at by day'
     """
     return f"{user} and{unit.removeprefix(USER).replace(',', ' ')}"
 

@@ -311,8 +311,9 @@ def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[M
     """Return the balance changes that move units between a cap (joint budget) and the slice reserved for an account.
 
     `holder` and `cap` are the numbers of the records that opened the account and the cap. `amounts` maps each balance
-    of the cap to the units to move (2^60 are a full balance): a positive number moves units into the slice, a negative
-    one back to the cap.
+    of the cap to the units to move; a full balance has 2^60 units. A positive number moves units into the slice, and a
+    negative number back to the cap. For example, `{"wallet": 5}` takes 5 units from the cap's "wallet" and adds them to
+    the account's "slice:wallet".
     """
     changes: list[Movement] = []
     for balance_name, units in sorted(amounts.items()):

@@ -239,14 +239,14 @@ class ContributionSearch:
     def describe(self, noisy: NDArray[np.float64], bound: int, last: int) -> FoundContributions:
         """Return the chosen contribution bound with an estimate of the share of (user, group) pairs that it leaves out.
 
-        - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
+        - `noisy` has the noisy number of users in each bin; a bin is a range of numbers of groups per user.
         - `bound` is the chosen bound, in groups per user.
         - `last` is the index of the last bin that is known to have users.
 
-        In the share, a user with more groups than some number counts as having that number (`LeftOutShare.of_first`),
-        because a few users with many groups could not be told apart from noise. The number is the largest end of a bin
-        for which the interval of the share is at most 0.05 wide. If there is none, the number is the end of the bin
-        after `last`, or after the bin that ends at `bound`, whichever is later.
+        A few users with very many groups cannot be told apart from noise. So the share counts at most
+        `LeftOutShare.of_first` groups of a user. This number is the end of a bin: the largest end with which the
+        interval of the share is at most 0.05 wide. If no end gives so narrow an interval, two bins are compared, the
+        bin `last` and the bin that ends at `bound`; the number is the end of the bin after the later of the two.
         """
         ends = self.ends
         nearest = min(max(last, ends.index(bound)) + 1, len(ends) - 1)

@@ -189,8 +189,9 @@ def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
 def _window_row(row: NDArray[np.float64], window: int | None) -> NDArray[np.float64]:
     """Return the weights with which releases are summed to estimate the total of the last `window` periods.
 
-    The weights are b[k] - b[k - window] for the release k periods ago, where b = `row` are the weights that estimate
-    the total of all periods so far. If `window` is None, or as long as the series, the result is b.
+    `row` has weights b for the total of all periods so far: b[k] is the weight of the release k periods ago. The total
+    of a window is the total up to now minus the total up to `window` periods ago. So its weights are b[k] - b[k -
+    window], where b is 0 for negative indices. If `window` is None, or as long as the series, the result is `row`.
     """
     if window is None or window >= len(row):
         return row
@@ -423,13 +424,14 @@ class RunningTotals:
         return lower, upper
 
     def thresholds(self) -> NDArray[np.float64]:
-        """Return for every period the number of users that a private group's estimated total must exceed to be shown.
+        """Return for each period the threshold, in users, that a private group must exceed to be shown.
 
-        The total is that of all periods so far. A group that only one user has is ever shown with probability at most
-        `failure`.
+        The group's estimated total is compared with it. The total is the number of the group's users in all periods so
+        far. The thresholds hide groups that only one user has: the probability that any such group of a user is shown
+        in any period is at most the field `failure`.
 
         Theorem: docs/running-totals.md, Theorem 2.
-        Raises: `InvalidParameter` if the groups are public.
+        Raises: `InvalidParameter` if the groups are public, because these are shown without a threshold.
         """
         # Let Delta be `contributions`, T the number of periods, and TV the total variation distance of the Gaussian
         # use. The estimate of a group that only one user has exceeds the threshold with probability at most failure (1

@@ -37,11 +37,14 @@ class GroupTable:
     cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
 
     def cells_of(self, place: int, label: Label, length: int) -> NDArray[np.int64]:
-        """Return the number of values in each of the `length` cells of a quantile's grid, in the group `label`.
+        """Return how many values the group `label` has in each cell of a quantile's grid, as an array.
 
-        A cell is one possible result. `place` is the index of the quantile's measure (its column of values). If a user
-        may have several values, the user divides a weight among them, and the result has the units of weight in each
-        cell. All entries are zero if the group has no value.
+        A cell is one possible result of the quantile, and there are `length` cells. If a user may have several values,
+        each user divides a fixed weight among their values, and the result has the sum of the weights in each cell
+        instead. All numbers are 0 if the group has no value.
+
+        `place` is the index of the quantile among the measures (columns of numbers that users add to groups) of the
+        table.
         """
         return self.cells[place].get(label, np.zeros(length, dtype=np.int64))
 

@@ -136,9 +136,12 @@ class NoisyTotal(NoisySums):
     def release(
         self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
     ) -> list[Estimate]:
-        """Return a noisy sum with its interval for each of the exact `totals`; `numbers` is ignored.
+        """Return a noisy sum with its interval for each of the exact `totals`.
 
-        The intervals have this `confidence`. `randomness` is the source of the noise.
+        - `totals` has the exact sum of each group, in rounding steps.
+        - `numbers` is ignored. Other statistics, such as means, need the numbers of values in the groups.
+        - `confidence` is the probability with which an interval contains the exact sum.
+        - `randomness` is the source of the noise.
         """
         del numbers
         noise = noise_of(self.noise, self.reach)

@@ -190,11 +190,14 @@ class UnknownLaplace:
 
     @property
     def cutoff(self) -> int:
-        """The threshold on noisy counts, per_item plus `margin`; if there is a `limit`, only a part of the threshold.
+        """The threshold on noisy counts or, if the number of groups has a `limit`, the fixed part of the threshold.
 
-        Without a `limit`, a group is released if its noisy count exceeds this number. With a `limit`, only the `limit`
-        groups with the highest exact counts can be released. The threshold is then this number, plus the highest exact
-        count of the other groups (0 if there are none), plus noise.
+        It is per_item (the most that one user adds to a count) plus `margin`, which covers the noise.
+
+        - Without a `limit`, a group is released if its noisy count exceeds this number.
+        - With a `limit`, only the `limit` groups with the highest exact counts can be released. Their noisy counts must
+          exceed this number, plus the highest exact count of the other groups
+          (0 if there are none), plus noise.
         """
         return self.per_item + self.margin
 
@@ -472,10 +475,11 @@ class UnknownGumbel:
 
     @property
     def changeable(self) -> int:
-        """The largest number of groups that the threshold must hide: the more there are, the higher the threshold.
+        """The largest number of groups that the threshold must hide; the more there are, the higher is the threshold.
 
-        Only the `limit` groups with the highest exact counts take part. The threshold must hide a group that takes part
-        in only one of two neighbouring tables.
+        Neighbouring tables differ by one user. The threshold must hide each group that takes part in only one of two
+        neighbouring tables. There are at most as many such groups as one user has (`contributions`), and at most
+        `limit`, because only the `limit` groups with the highest exact counts take part at all.
         """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 

@@ -378,13 +378,15 @@ class Optimum:
         )
 
     def excess(self, tilt: float) -> float:
-        """Return how much looser two shortcuts make the upper bound on delta, as an increase of log E[exp(`tilt` L)].
+        """Return how much two shortcuts enlarge the largest privacy loss, and so loosen the upper bound on delta.
 
-        L is the worst total privacy loss of all uses that the computation allows. The first shortcut rounds small
-        epsilons up. The second gives each use a price and tracks only the sum of the prices of the remaining uses, so
-        that a mechanism may be used too often. Both shortcuts allow larger losses than the uses can have. The result is
-        0 if neither is taken. Callers compare bounds by this number; divided by `tilt` it is about the amount by which
-        the shortcuts raise epsilon.
+        - The first shortcut rounds small epsilons up.
+        - The second tracks only the sum of the prices of the remaining uses, after giving each use a price. So it
+          allows the analyst to use some mechanism too often.
+
+        Let L be the total privacy loss of the worst analyst. The result is by how much the shortcuts raise log
+        E[exp(`tilt` L)]; it is 0 if no shortcut is taken. Divided by `tilt`, it is about the amount by which they raise
+        epsilon. Callers compare bounds by this number, and choose the one that loses least.
         """
         return math.fsum(
             largest_gain(self._draws(groups, tilt), tilt) - largest_gain(DrawOrders(groups), tilt)

@@ -233,10 +233,12 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _most_losses(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    A stage with more losses has them rounded to fewer, equally spaced values. The time is in proportion to the number
-    of losses times the number of grid points of the average (delta as a function of epsilon). `band` computes this
-    number of grid points from two numbers: `variance` and `support`, the variance and the largest value of the total
-    privacy loss of all mechanisms in the average.
+    The caller rounds the losses of a stage (a set of mechanism uses) to equally spaced values if they are more. The
+    time is in proportion to the number of losses times the number of grid points of the average, where a profile is
+    delta as a function of epsilon on a grid.
+
+    `band` says how many grid points the average needs. This follows from `variance`, the variance of the total privacy
+    loss of all mechanisms in the average, and from `support`, its largest value.
     """
     # Mechanisms with more losses than that have their losses rounded to a lattice (equally spaced losses). An average
     # reads the profile once per loss and grid point, so the result is `CONFIG.most_reads` divided by the number of grid

@@ -178,10 +178,11 @@ class Count(Statistic):
 
     @classmethod
     def asked_in_words(cls, column: str | None, words: Mapping[str, Any], by: str) -> str:
-        """Return what a count counts, as "users" or "events" (rows), and " with COLUMN" after it if a column is given.
+        """Return a text that says what a count counts: "users" or "events" (rows), and the column whose nulls it skips.
 
-        `column` is the column whose nulls are not counted, or None. `words` are the parameters of the count as in JSON.
-        `by`, the text that names the groups, is not used.
+        For example, "users", or "events with price" if `column` is "price". A `column` of None skips no nulls. `words`
+        are the parameters of the count as in JSON, which say whether users or rows are counted. `by`, a text such as "
+        by city" that names the groups, is ignored.
         """
         del by
         counted = "users" if words.get("most", 1) == 1 and words.get("bounds") != AUTO else "events"

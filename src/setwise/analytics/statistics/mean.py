@@ -68,12 +68,13 @@ class Mean(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """Half the distance between the clipping bounds, in rounding steps (at least 1).
+        """The most that one user adds to the sum from which the mean is computed, in rounding steps (at least 1).
 
-        A user's own mean is measured from the middle between the bounds, so this is the most that one user adds to the
-        sum of means. In a mean over rows, a user adds up to `per_user` (the most rows of a user that count) times this
-        number, which then is the sensitivity of the sum.
-        Raises: `InvalidParameter` if the sensitivity is too large to sample noise for.
+        A user adds the distance of their own mean from the middle of the clipping bounds. So the result is half the
+        distance of the bounds. In a mean over rows, a user adds this distance times the number of their rows that
+        count. The sensitivity is then this number times the field `per_user`, the most rows of a user that count.
+
+        Raises: `InvalidParameter` if the sensitivity is so large that noise for it cannot be sampled.
         """
         reach = math.ceil(self.clip_bounds.width / 2 / self.clip_bounds.known_step)
         bounded_reach(reach * (self.per_user or 1))
@@ -166,10 +167,11 @@ class Mean(BoundedStatistic):
         return " over events" if words.get("per_user") else ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as the mean, or as a quarter of the clipping bounds' distance.
+        """Return whether the answer should mark the mean `estimate` as unreliable, because noise may hide it.
 
-        If the bounds lie on both sides of 0, noise is compared with the distance only, because a mean near 0 can be
-        precise. `estimate` is in units of the column; `release` and `users` are not used.
+        It should if noise may be as large as the mean, or as a quarter of the distance of the clipping bounds. If the
+        bounds lie on both sides of 0, only the distance matters, because a mean near 0 can be precise. `estimate` is in
+        units of the column; `release` and `users` are not used.
         """
         from setwise.mechanisms.release import noise_may_dominate
 

@@ -350,10 +350,11 @@ class Statistic(ABC):
         raise InvalidParameter(f"a {self.kind} has no bound on rows to be found")
 
     def with_rows(self, most: int, steps: int) -> "Statistic":
-        """Return the statistic with `most` as the most rows, or distinct values, of a user that count in a group.
+        """Return the statistic with the limit `most` on one user's rows (or distinct values) in a group that count.
 
-        A private search found `most`. Only variances use `steps`: they let a user add at most 16 * `steps` rounding
-        steps, because noise for more could not be sampled if the budget is small.
+        A private search has found this limit, because the analyst did not state it. `steps` matters for variances only.
+        A variance is computed from values rounded to steps, and one user may add at most 16 * `steps` of these steps,
+        because noise for larger amounts could not be sampled from a small budget.
 
         Raises: `InvalidParameter` if the statistic has no limit on rows.
         """

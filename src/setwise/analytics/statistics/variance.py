@@ -224,10 +224,11 @@ class Variance(BoundedStatistic):
         return " over events" + ("" if most is None else f", at most {most} of a user")
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether noise may be as large as `estimate`, or as a quarter of the largest value the bounds allow.
+        """Return whether the answer should mark `estimate` as unreliable, because noise may hide the exact value.
 
-        `estimate` is in squared units of the column for a variance, and in units for a standard deviation. `release`
-        and `users` are not used.
+        It should if noise may be as large as the estimate, or as a quarter of the largest value that the clipping
+        bounds allow. `estimate` is a variance, in squared units of the column, or a standard deviation, in units of the
+        column. `release` and `users` are not used.
         """
         from setwise.mechanisms.release import Estimate, noise_may_dominate
 

@@ -352,10 +352,12 @@ class ChainCheck:
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
         """Return whether `amount` units from the account's Gaussian wallet are a valid price of the charge `entry`.
 
-        The amount is valid if it differs from `expected`, the units that this machine computes, only by rounding, and
-        if it is enough to pay at the prices that this machine computes. `at` identifies the balance that paid: (number
-        of the account, period, balance name). The result is False for any balance but the wallet (an amount of mu
-        squared, 2^60 units when full), because only prices in the wallet are rounded.
+        The ledger may come from another machine, whose math library rounds otherwise. So a price is valid if it differs
+        by at most 2^20 units (`_ROUNDING`) from `expected`, the units that this machine computes, and if it is enough
+        at this machine's prices. A full wallet has 2^60 units, which stand for its mu squared.
+
+        `at` identifies the balance that paid: (number of the account, period, balance name). The result is False for
+        any other balance than the wallet, because only prices in the wallet are rounded.
         """
         _, period, balance_name = at
         totals = self._terms.totals

@@ -78,10 +78,14 @@ class SharedGaussianNoise:
     def combined(
         self, own_noise: NDArray[np.int64], common: NDArray[np.int64], coins: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the noise of each count: (own noise + common noise) / denominator, rounded to a whole number.
+        """Return the noise of each count: (its own noise + common noise) / `denominator`, rounded to a whole number.
 
-        `own_noise` has one draw of rounded Gaussian noise per count, and `common` one draw for all counts. A result
-        halfway between two whole numbers is rounded down if the count's entry in `coins` is 1, and up if it is 0.
+        The field `denominator` makes the noise finer than whole numbers before it is rounded.
+
+        - `own_noise` has one draw of rounded Gaussian noise for each count.
+        - `common` has a single draw, which all counts share.
+        - `coins` has a fair coin, 0 or 1, for each count. It decides if the quotient lies halfway between two whole
+          numbers: 1 rounds down, and 0 rounds up.
         """
         doubled = 2 * (own_noise + common) + self.denominator
         tied = doubled % (2 * self.denominator) == 0

@@ -201,9 +201,11 @@ class _UnscaledPlan:
         return self.mechanism_at(scale).guarantees()
 
     def price_function(self, price: Callable[[tuple[Use, ...], float], float], delta: float) -> Price:
-        """Return a function that maps a noise scale to the epsilon at `delta` of one release by this plan.
+        """Return a function that maps a noise scale to the epsilon of one release by this plan with this noise.
 
-        `price(uses, delta)` computes the epsilon of mechanism uses (guarantees with counts), certified or estimated.
+        The planner searches with it for the smallest noise scale that fits a budget. `price(uses, delta)` computes the
+        epsilon of the plan's mechanism uses (guarantees with counts) at `delta`, as a certified bound or as an
+        estimate.
         """
         return lambda scale: price(self.uses(scale), delta)
 

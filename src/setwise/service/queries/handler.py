@@ -325,12 +325,12 @@ class QuestionService:
     def _table_reader(
         self, checked: CheckedQuestion, running: RunningQuery, joins: tuple[Join, ...], derivation: Derivation
     ) -> TableReader:
-        """Return a reader of the dataset's table, or of the table that SQL derives from the dataset's table.
+        """Return a reader of the dataset's table, or of the table that SQL derives from it, for one question.
 
-        - `checked` is the question, which names the dataset and the account
+        - `checked` is the question, which names the dataset and the account that pays
         - `running` is the query; the reader reads while the query holds its engine slot (the right to read a table)
-        - `joins` are the public tables (without users) that SQL joins
-        - `derivation` has the steps by which SQL computes each user's rows
+        - `joins` are the public tables (tables without users) that the SQL joins to the dataset's table
+        - `derivation` has the steps by which the SQL computes new rows of each user, as in a subquery
         """
         account = checked.account.name
         return TableReader(
