@@ -8,6 +8,9 @@ from fractions import Fraction
 class Measure:
     """The whole number that one user adds to a group: (x - origin) / step, rounded and clipped to `least` .. `most`.
 
+    For example, a sum of amounts clipped to 0 .. 100 in steps of 0.5 has the `step` 1/2 and the `most` 200: a user who
+    spent 7.5 in the group adds 15.
+
     The number x is computed from the user's rows in the group. The number x is one of these:
 
     - the number of rows, if `column` is None;

@@ -305,9 +305,9 @@ class Query:
 
     @property
     def bounds(self) -> Bounds:
-        """The query's contribution bounds, for the planner: to how many groups one user adds, and how much.
+        """What the planner must know of the query: to how many groups a user adds, how much, and which groups it wants.
 
-        A query without groups is planned like a histogram of one public group, which holds all rows.
+        A query without groups is planned like a histogram with one public group, which holds all rows.
         """
         if self.item is None:
             return Bounds(contributions=1, per_item=self.per_item, domain=(EVERYTHING,))

@@ -1,7 +1,7 @@
-"""Refunds of registered uses: what a charge may give back, and which uses an account lacks to pay for a charge.
+"""Registered uses of an account: which of them a charge may give back, and which are lacking to pay for a charge.
 
-Registered uses are privacy guarantees, with counts, that were fixed when the account was opened. The ledger entry that
-stores the answer of a charge may give back those of them that were not needed.
+Registered uses are privacy guarantees, with counts, that were fixed when the account was opened. A charge takes some of
+them. When its answer is stored, the ledger entry of the answer may give back those that were not needed.
 """
 
 from collections.abc import Mapping, Sequence

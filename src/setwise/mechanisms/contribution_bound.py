@@ -121,7 +121,8 @@ class FoundContributions:
 class ContributionSearch:
     """A private search for a contribution bound: the most groups (or rows of a group) in which one user counts.
 
-    The search adds noise to the number of users in each bin, where a bin is a range of numbers of groups per user.
+    The search releases the noisy number of users in each bin, and chooses the bound from these numbers. A bin is a
+    range of numbers of groups per user; the example shows the upper ends of the bins, which double except at `most`.
 
     - `scale` is the scale, in users, of the Laplace noise on the number of users in each bin; one search is (1 /
       scale)-DP.

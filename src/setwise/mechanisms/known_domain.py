@@ -70,7 +70,8 @@ class KnownLaplace:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the noisy counts, from the parameters alone, before any data is read.
 
-        The error is in units of a count. `confidence` is the probability with which the interval of a count holds.
+        The error is in the unit of the counts, such as users. `confidence` is the probability with which the stated
+        radius of a count's interval holds.
         """
         return ErrorEstimate.of(self.noise, confidence)
 
@@ -124,7 +125,8 @@ class KnownGaussian:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the noisy counts, from the parameters alone, before any data is read.
 
-        The error is in units of a count. `confidence` is the probability with which the interval of a count holds.
+        The error is in the unit of the counts, such as users. `confidence` is the probability with which the stated
+        radius of a count's interval holds.
         """
         return ErrorEstimate.of(self.noise, confidence)
 

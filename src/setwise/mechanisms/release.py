@@ -166,13 +166,14 @@ class Release:
 
     @property
     def share(self) -> Fraction:
-        """The number of listed items divided by the number of candidates from which the items were chosen.
+        """The share of the candidates that are listed: number of items / number of candidates.
 
-        A candidate is a group whose noisy count exceeds the threshold (every group, if there is no threshold); of the
-        candidates, those with the highest noisy counts are listed. The share is 1 if noisy counts did not choose the
-        items, or if no item is listed. Choosing the highest noisy counts makes it more likely that an interval misses
-        the exact count. So `intervals` makes each interval wider: its probability of a miss is multiplied by this
-        share.
+        A candidate is a group whose noisy count exceeds the threshold (every group, if there is no threshold). Of the
+        candidates, those with the highest noisy counts are listed. A high noisy count is likely to have much noise, so
+        the interval of a listed group would miss the exact count too often. So `intervals` multiplies the allowed
+        probability of a miss by this share, which makes intervals wider.
+
+        The share is 1 if noisy counts did not choose the items, or if no item is listed.
         """
         if self.selection is None or not self.items:
             return Fraction(1)

@@ -101,11 +101,12 @@ NoiseOfScale: TypeAlias = Callable[[Fraction], Counts]
 
 
 class StatisticRelease(ABC):
-    """How one statistic is released for all groups: its noise, its cost for one group, and its estimates.
+    """How one statistic, such as a sum or quantile, is released for all groups: its noise, its cost and its estimates.
 
-    - `measures` is how many measures (columns of exact numbers in a `GroupTable`) the statistic reads.
-    - `by_picks` is True if the statistic is released by picks of the exponential mechanism; otherwise noise is added to
-      its sums.
+    - `measures` is how many measures the statistic reads. A measure is a column of whole numbers that users add to
+      groups; `GroupTable` has their exact sums.
+    - `by_picks` is True if the exponential mechanism picks the value of the statistic, as for quantiles. Otherwise
+      noise is added to its sums.
     """
 
     # The noise scale comes from the planner, or from mechanism uses (such as Gaussian noise of sigma 20) that an

@@ -385,10 +385,11 @@ class UsersFound(StatisticRelease):
         return discovery.radius, discovery.expected_error
 
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
-        """Return the error by which the planner compares plans: sqrt(radius of the interval * mean absolute error).
+        """Return the error of the number of users by which the planner compares plans; smaller is better.
 
-        Both numbers are taken from `discovery`, the expected error of the release that finds the groups (never None
-        here), because it also counts the users. `scale` and `factor` are ignored.
+        The mechanism that finds the groups also counts their users, so the error is taken from its expected error,
+        `discovery` (never None here): the square root of the radius of the interval times the mean absolute error, in
+        users. `scale` and `factor`, which describe the noise of other statistics, are ignored.
         """
         del scale, factor
         assert discovery is not None

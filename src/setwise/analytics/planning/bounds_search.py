@@ -269,10 +269,10 @@ class Search:
         return 1 if query.item is None else query.k or (READ_GROUPS if query.domain is None else len(query.domain))
 
     def _noise_at(self, bound: int) -> float:
-        """Estimate the total noise of the answer, the sum of the noise scales of all counts, for the limit `bound`.
+        """Estimate the total noise of an answer, in users, if a user counts in at most `bound` groups.
 
-        `bound` is the most groups in which a user counts. The noise is that of counts of users, so it can be compared
-        with the number of (user, group) pairs that the limit leaves out.
+        The total is the noise scale of one group's number of users, times the number of groups. The search for a bound
+        compares it with the number of (user, group) pairs that `bound` leaves out, which is also a number of users.
         """
         return self._group_count * self._expected_error.noise_scale(bound)
 

@@ -280,11 +280,13 @@ class BoundsSearch:
     steps: int
 
     def plan_bounded(self, found_bounds: FoundBounds) -> ExecutablePlan:
-        """Return the plan of the query with `found_bounds`, within the budget that remains after the search.
+        """Return the plan for answering the query after its private search, within the budget that remains.
+
+        `found_bounds` are the bounds that the search has found, such as the most rows of a user that count.
 
         Ensures: does not raise for any bounds that the search can find, because the query was planned before the charge
-        with bounds that cost at least as much as any found bounds (see `budgeted_query`). A test plans every pair of
-        bounds for every statistic and kind of column.
+        with bounds that cost at least as much as any that can be found (see `budgeted_query`). A test plans every pair
+        of bounds for every statistic and kind of column.
         """
         query = self.search.bounded_query(found_bounds, self.schema, self.steps)
         planned = plan_query(query, self.search.remaining, self.user, self.schema, None, self.aggregation.where)
@@ -295,10 +297,10 @@ class BoundsSearch:
 
 
 def groups_read(mechanism: Mechanism) -> int | None:
-    """Return how many groups a mechanism reads from the engine (the highest by exact counts or sums); None for all.
+    """Return the number of groups with the highest exact counts (or sums) that a mechanism reads; None if it reads all.
 
-    A mechanism that considers only a limited number of the largest groups reads one group more than this number,
-    because its threshold depends on the count of the next group.
+    Some mechanisms consider only the largest groups, up to a limit. They read one group more than the limit, because
+    their threshold depends on the count of the next group.
     """
     match mechanism:
         case UnknownGumbel(limit=limit) | TwoPhaseTopK(discovery=UnknownGumbel(limit=limit)):

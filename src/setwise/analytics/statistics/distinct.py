@@ -52,7 +52,7 @@ class Distinct(Statistic):
 
     @property
     def most_rows(self) -> int | None:
-        """The most distinct values of a user that count in a group; None until a search has found the number."""
+        """The most distinct values of one user in a group that count; None if a private search has yet to find it."""
         return self.per_user
 
     @property

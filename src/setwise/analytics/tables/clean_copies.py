@@ -114,11 +114,13 @@ def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
 
 
 def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
-    r"""Return a shell command that writes a copy of `file` with "" for each quote within a cell, in place of \".
+    r"""Return a shell command that writes a copy of `file` in which a quote within a cell is written "" instead of \".
 
-    Lines with \" are not CSV: a reader skips them, because they belong to no record. `csv` says how the file is
-    written. The result is "" if no shell command can copy the file (see `can_be_copied`), or if the copy would help
-    little: at the beginning of the file, half or more of the skipped lines would be skipped in the copy, too.
+    A CSV reader skips lines with \", because only "" is CSV for a quote within a quoted cell. The data holder can run
+    the command, and then open the copy. `csv` says how the file is written.
+
+    The result is "" if no shell command can copy the file (see `can_be_copied`), or if the copy would help little: at
+    the beginning of the file, half or more of the skipped lines would be skipped in the copy, too.
     """
     form = csv.format_of(csv.suffix_of(file))
     if not can_be_copied(file, csv.encoding) or csv.quote != '"':

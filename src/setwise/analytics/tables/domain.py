@@ -117,9 +117,9 @@ def _fit_cell(cell: Cell, column: Column, complaint: str = "but the domain has")
 
 
 def _path_and_column(source: str) -> tuple[Path, str | None]:
-    """Return (path, column) of `source`, a text such as ``cities.csv:name`` that states where public labels are.
+    """Return (path, column) of a text such as ``cities.csv:name``, which says where public labels are stored.
 
-    The column is None if `source` is a path alone.
+    The column is None if the text has no column, or if a file with the whole text as its name exists.
     """
     whole_path = Path(source)
     before, colon, after = source.rpartition(":")

@@ -78,13 +78,14 @@ class ChainCheck:
     """Verifier of one account: recomputes the hash chain of its entries, and the units that each entry should spend.
 
     - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
-    - `tally` sums up the units spent from each balance, of all accounts; most full balances have 2^60 units. The
-      verifier adds to it the units that each entry should have spent, so that the sums can be compared with the stored
-      balances.
-    - `witnesses` has hashes that certain entries must have: these hashes were signed, or stored outside the database.
+    - `tally` sums up, over all accounts, the units spent from each balance, such as "wallet"; most full balances have
+      2^60 units. The verifier adds to it the units that each entry should have spent. Its caller then compares the sums
+      with the stored balances.
+    - `witnesses` has, for some positions of entries, the hash that the entry must have, because it was signed or stored
+      outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
-    - `sealed` is (number, digest): how many entries at the start have hashes that do not cover their balance changes,
-      because an early version wrote them, and a digest of these changes. It is (0, "") if there are none.
+    - `sealed` is (number, digest), for accounts that an early version wrote: how many entries at the start have hashes
+      that do not cover their balance changes, and a digest of these changes. It is (0, "") if there are none.
     """
 
     def __init__(

@@ -256,10 +256,11 @@ def _calibrate(
 def _build_plan(
     split: BudgetSplit, mechanism: Mechanism, epsilon: float, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice:
-    """Return the plan that uses `mechanism`, with its expected error; its sentence `why` is left empty.
+    """Return the plan that uses `mechanism`, with its expected error; the sentence `why` is left to the caller.
 
-    - `split` is the division of the budget `total` from which `mechanism` was built; it names the plan.
-    - `epsilon` is the cost of one release at the budget's delta.
+    - `split` is the division of the budget `total` between finding groups and counting them, from which `mechanism` was
+      built. The plan has its name.
+    - `epsilon` is the privacy cost of one release by `mechanism`, at the budget's delta.
     - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
     """
@@ -323,11 +324,11 @@ def reach_of(preview: ErrorEstimate) -> int:
 
 
 def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
-    """Return the mechanism that the budget split `split` names, with the noise scale `scale`.
+    """Return the mechanism for the budget division `split`, with noise of the given `scale`.
 
-    `split` divides the budget `total` between finding groups and counting them. `bounds` has the query's k (how many
-    groups a top-k query asks for), public groups and limits per user. `scale` is in units of the most that one user
-    adds to a count.
+    - `split` names a mechanism, and divides the budget `total` between finding groups and counting them.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `scale` is the noise scale divided by the most that one user adds to a count.
     """
     changed = bounds.changeable or 0
     failure = total.delta * Fraction(split.share)
@@ -440,11 +441,13 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
 
 
 def _no_noise(tried: list[BudgetSplit], bounds: Bounds, total: Total) -> str:
-    """Return the error message that no noise in range meets the budget `total` for a query.
+    """Return the error message for a query for which even the largest noise costs more than the budget `total`.
 
-    If it can be estimated, the message also says which epsilon would be enough with the largest noise. `tried` are the
-    budget splits that were tried. `bounds` has the query's k (how many groups a top-k query asks for), public groups
-    and limits per user.
+    The largest noise is that of the scale `LARGEST_NOISE_SCALE`. If its cost can be estimated, the message says which
+    epsilon would be enough.
+
+    - `tried` are the divisions of the budget, between finding groups and counting them, that were tried.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     """
     least = math.inf
     for split in tried:

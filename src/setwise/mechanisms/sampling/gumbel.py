@@ -224,13 +224,14 @@ def gumbel_order(
 def _contenders(
     shortfalls: NDArray[np.float64], words: NDArray[np.uint64], keys: NDArray[np.float64], k: int
 ) -> NDArray[np.intp]:
-    """Return the indices of all candidates whose exact noisy score may be among the k highest.
+    """Return the indices of the candidates that may be among the k with the highest exact noisy scores.
 
-    Only these candidates need to be compared.
+    Exact scores take long to compute, so they are computed and compared for these candidates only. The other candidates
+    are ruled out by approximate scores, whose errors are bounded.
 
-    - `shortfalls` are rate * (score - highest score), where rate is the inverse of the noise scale.
-    - `words` are the random words that make the noise.
-    - `keys` are the noisy scores that `float_keys` computes from these two arrays.
+    - `shortfalls` has rate * (score - highest score) for each candidate, where rate is the inverse of the noise scale.
+    - `words` are the random 64-bit words from which the noise is made.
+    - `keys` are the approximate noisy scores that `float_keys` computes from these two arrays.
     """
     provisional = np.argpartition(keys, len(keys) - k)[len(keys) - k :]
     lower, _ = float_bounds(shortfalls[provisional], words[provisional], keys[provisional])

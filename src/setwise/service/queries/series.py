@@ -1,4 +1,4 @@
-"""Live series of the service: checks who may open, update, see and close them, and the columns that they count.
+"""Live series of the service: who may open, update, see and close a series, and which columns a series may use.
 
 A live series is a set of noisy user counts that is charged once and released period by period.
 """
