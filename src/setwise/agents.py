@@ -306,8 +306,9 @@ def agent_server(catalog: Catalog) -> MCPServer:
     """Return an MCP server with seven tools, by which an agent asks the tables of `catalog`.
 
     The tools are list_datasets, describe, preview, ask and balance, and list_series and show_series for live series
-    (user counts that are released period by period). Each tool returns a plain `dict`, because the MCP library would
-    wrap any other kind of mapping in a further object.
+    (user counts that are released period by period). The docstrings of the functions in this body are the descriptions
+    of the tools that agents read, and the annotated types above, such as `Dataset` and `Sql`, describe the arguments.
+    Each tool returns a plain `dict`, because the MCP library would wrap any other kind of mapping in a further object.
     """
     server = MCPServer("setwise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 

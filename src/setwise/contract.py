@@ -1,4 +1,4 @@
-"""The JSON objects that Setwise returns, each written once as a typed dictionary.
+"""The contract of the REST API: each JSON object that Setwise returns as a typed dictionary, and its header name.
 
 A `to_dict` method returns one of these dictionaries, the service publishes the same classes in its OpenAPI document,
 and the Python client returns them to its caller. A field that is added here and filled in by `to_dict` therefore
@@ -14,6 +14,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic cannot read typing.TypedDict before Python 3.12
+
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+"""The HTTP header with the idempotency key of a question: the service, the client and printed curl commands use it.
+
+The script `service/pages/static/api.js` sets the same header.
+"""
 
 Role = Literal["steward", "analyst", "monitor"]
 """The rights of a person in the service."""

@@ -2,16 +2,20 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from setwise.accounting.brackets import Bracket, Interaction
 from setwise.accounting.notation import parse_use
 from setwise.accounting.promises import rounded_down, rounded_up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.plot import plot_answer
+from setwise.contract import AnswerItemRecord
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.release import Item
+from setwise.mechanisms.release import Estimate, Item
+from setwise.service.workers.answers import ShowAnswer, StoredAnswer
 
 
 def answer(**changes):
@@ -59,6 +63,39 @@ def test_the_json_is_the_contract():
         "left_out": "",
         "hint": "",
     }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"items": (Item(label=7), Item(label=5))},
+        {"items": (Item(label=("tea", 7), count=3, interval=(0, 9), noisy=3),), "groups": ("drink", "hour")},
+        {"items": (Item(label="tea", estimates=(Estimate(value=1.5, interval=(1.0, 2.0)),)),), "statistics": ("m",)},
+    ],
+)
+def test_each_item_is_the_record_that_openapi_publishes(changes):
+    for item in json.loads(answer(**changes).to_json())["items"]:
+        published = {name: value for name, value in item.items() if name in AnswerItemRecord.__annotations__}
+        assert TypeAdapter(AnswerItemRecord).validate_python(item, strict=True) == published
+        assert {*item} == {*published, *changes.get("statistics", ())}
+
+
+def quantiles(*days):
+    """Return the median and the 90th percentile of each of `days`."""
+    both = (Estimate(value=1.0, interval=(0.0, 2.0)), Estimate(value=9.0, interval=(8.0, 11.0)))
+    items = tuple(Item(label=day, estimates=both) for day in days)
+    return answer(kind="quantile", items=items, statistics=("p50", "p90"), axes=("time",))
+
+
+def test_a_line_joins_values_of_one_kind_at_several_times():
+    """One day was drawn as a line on web pages, and a zigzag through the medians and the 90th percentiles in files."""
+    item = Item(label="2026-05-01", count=3, interval=(0, 9), noisy=3)
+    days = answer(items=(item, replace(item, label="2026-05-02")), axes=("time",))
+    one_day, several = replace(days, items=days.items[:1]), quantiles("2026-05-01", "2026-05-02")
+    for shown, is_line in ((days, True), (one_day, False), (several, False)):
+        assert bool(plot_answer(shown, None).figure.axes[0].patches) is not is_line
+        assert ShowAnswer(StoredAnswer(text=shown.stored(), statement=None)).result().over_time is is_line
 
 
 def test_answers_stored_before_counts_were_whole_can_be_read():

@@ -90,6 +90,38 @@ def test_every_file_that_a_page_names_exists():
     assert not [(page, name) for page, name in pairs if not any(path.match(name) for path in files)]
 
 
+def placed_names() -> list[tuple[str, str]]:
+    """Return the pairs (name, file) of the architecture page that are written as "`name` in `file.py`".
+
+    Several names may stand before one file: "`a`, `b` and `c` in `file.py`".
+    """
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.findall(r"((?:`[\w.]+`(?:, | and )?)+) in `([\w./]+\.py)`", page)
+    return [(name, file) for names, file in listed for name in re.findall(r"`([\w.]+)`", names)]
+
+
+def defined_names(path: Path) -> set[str]:
+    """Return the names that a module defines: functions, classes, methods (also as `Class.method`) and constants."""
+    names = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for scope in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
+        for node in scope.body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+            for name in (getattr(target, "id", getattr(target, "name", None)) for target in targets):
+                names |= {name, f"{getattr(scope, 'name', '')}.{name}"}
+    return names
+
+
+def test_every_name_that_the_architecture_page_places_in_a_file_is_defined_there():
+    modules, pairs = [path for path in tracked() if path.suffix == ".py"], placed_names()
+    assert len(pairs) > 40
+    assert not [
+        (name, file)
+        for name, file in pairs
+        if not any(name in defined_names(path) for path in modules if path.match(file))
+    ]
+
+
 def test_every_mutant_changes_one_place(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "tests" / "mutants")
     for module in ("mechanism_mutants", "series_mutants", "statistics_mutants", "accounting_mutants"):

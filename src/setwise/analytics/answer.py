@@ -1,4 +1,4 @@
-"""The answer to a question: items with intervals, the uses that were spent, and the promised privacy cost."""
+"""The answer to a question: items, intervals and promise, the JSON that is stored, and numbers as text (rounding)."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from setwise.accounting.brackets import Bracket, Interaction
 from setwise.accounting.guarantees import Use
@@ -23,10 +23,11 @@ from setwise.accounting.promises import (
     rounded_up,
     unit_nouns,
 )
+from setwise.contract import AnswerItemRecord
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label, cell_of
-from setwise.mechanisms.release import FITTED, NUMBER_COUNTED, Estimate, Item, mark_reasons
+from setwise.mechanisms.release import FITTED, NUMBER_COUNTED, Estimate, Item, mark_reasons, shown_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -315,19 +316,21 @@ class PrivateAnswer(Exportable):
             **({"unit": self.unit, "promise": self.promise} if self.unit != "user" else {}),
         }
 
-    def _item(self, each: Item) -> dict[str, object]:
+    def _item(self, each: Item) -> AnswerItemRecord:
         label = dict(zip(self.groups, each.label, strict=True)) if isinstance(each.label, tuple) else each.label
         if not self.statistics:
-            mark = {"unreliable": True} if each.unreliable else {}
-            interval = _interval_list(each.interval)
-            return {"item": label, "count": each.count, "interval": interval, "noisy": each.noisy, **mark}
+            interval = None if each.interval is None else [*each.interval]
+            record: AnswerItemRecord = {"item": label, "count": each.count, "interval": interval, "noisy": each.noisy}
+            if each.unreliable:
+                record["unreliable"] = True
+            return record
         fields = {
             name: {"value": estimate.value}
-            | ({} if estimate.interval is None else {"interval": _interval_list(estimate.interval)})
+            | ({} if estimate.interval is None else {"interval": [*estimate.interval]})
             | ({"unreliable": True} if estimate.unreliable else {})
             for name, estimate in zip(self.statistics, each.estimates, strict=True)
         }
-        return {"item": label, **fields}
+        return cast(AnswerItemRecord, {"item": label, **fields})  # its fields are named by statistics
 
     def stored(self) -> str:
         """Return the answer as the JSON text that a ledger stores; `from_stored` returns an equal answer from it."""
@@ -515,7 +518,7 @@ def _item(record: Mapping[str, Any], answer: Mapping[str, Any]) -> Item:
     if isinstance(count, float):
         count = math.floor(count + 0.5)
     if count is not None:
-        count = max(0, count)
+        count = shown_count(count)
     pair = None if interval is None else (min(interval[0], count), max(interval[1], count))
     return Item(label=label, count=count, interval=pair, noisy=record.get("noisy"))
 
@@ -550,10 +553,6 @@ def _in_pieces(value: object) -> str:
         return canonical(value)
     pieces = (canonical(value[begin : begin + _PIECE])[1:-1] for begin in range(0, len(value), _PIECE))
     return f"[{','.join(pieces)}]"
-
-
-def _interval_list(interval: tuple[float, float] | None) -> list[float] | None:
-    return None if interval is None else [*interval]
 
 
 def _ends(lower: str, upper: str, intervals: Sequence[tuple[float, float] | None]) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""Payers: the objects that questions are charged to, and suggestions of smaller budgets.
+"""Payers: what questions are charged to, which noise is tried, and the words of a refusal with a budget that would fit.
 
 A payer is an account of a ledger, or an in-memory payer of questions that bring their own budget. When the balance of
 an account is too small for a question, `suggest_budget` suggests a smaller budget.
@@ -391,6 +391,15 @@ def suggest_budget(
     if gaussian is not None and is_payable(gaussian):
         remedies.append(f"Gaussian noise: {_added_parameters(total, gaussian, in_json=in_json)}")
     return f"it would fit with {', or with '.join(remedies)}" if remedies else None
+
+
+def with_suggestion(shortage: str, suggestion: str | None) -> str:
+    """Return the sentence that refuses a charge, `shortage`, followed by the `suggestion` of a budget that would fit.
+
+    `shortage` is the account's own sentence (`Account.shortage`, or the message of `BudgetExhausted`), and `suggestion`
+    the result of `suggest_budget`; None if no budget was found.
+    """
+    return shortage if suggestion is None else f"{shortage}; {suggestion}"
 
 
 def gaussian_alternative(total: Total, terms: Terms) -> Total | None:

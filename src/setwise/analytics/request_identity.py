@@ -1,9 +1,10 @@
-"""The identity of a request: the text that a ledger stores with a charge, to tell a retry from another question.
+"""The identity of a request: the JSON text stored with a charge, to tell a retry from another question.
 
 An idempotency key is bound to the text of its first request. A second request with an equal text gets the stored
 outcome, and a request with any other text is refused (`KeyConflict`). So two requests may have equal texts only if
 their answers have the same meaning: the text states the query as it was parsed, the budget, and the tables that are
-read.
+read. The pinned versions of lake tables are in the field `versions`. Only the service fills it (`_pin` and `_versions`
+in service/queries/handler.py), and a retry there reads the versions of its charge.
 """
 
 import os

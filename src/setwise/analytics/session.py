@@ -22,7 +22,7 @@ from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.payer import AccountPayer, first_payable, payable_plan, suggest_budget
+from setwise.analytics.payer import AccountPayer, first_payable, payable_plan, suggest_budget, with_suggestion
 from setwise.analytics.planning.plan import ExecutablePlan, Plan, plan_query
 from setwise.analytics.planning.within import plan_within
 from setwise.analytics.query import Columns, Domain, Query
@@ -318,7 +318,7 @@ class Session(Askable):
             suggestion = self._suggest_budget(query, planned.total or budget, planned.plan)
             if suggestion is None:
                 raise
-            raise BudgetExhausted(f"{refused}; {suggestion}") from None
+            raise BudgetExhausted(with_suggestion(str(refused), suggestion)) from None
 
     def _ask_within(self, query: Query, budget: AskedBudget, key: str) -> PrivateAnswer:
         """Plan `query` within `budget`, charge it under `key`, and return the noisy answer.
@@ -548,8 +548,7 @@ class Session(Askable):
         `plan` is the plan of `query` within `budget`. Returns None if the account can pay, or if no account pays.
         """
         shortage = None if self._account is None else self._account.shortage(plan.uses)
-        suggestion = None if shortage is None else self._suggest_budget(query, budget, plan)
-        return shortage if suggestion is None else f"{shortage}; {suggestion}"
+        return None if shortage is None else with_suggestion(shortage, self._suggest_budget(query, budget, plan))
 
     def warning(self, plan: Plan) -> str | None:
         """Return a warning if charging `plan` would narrow how the accounts on the dataset can pay from then on.

@@ -22,6 +22,7 @@ from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.analytics.tables.domain import read_domain
 from setwise.client.steward import Steward
 from setwise.contract import (
+    IDEMPOTENCY_HEADER,
     AccountRecord,
     CancelledRecord,
     DatasetRecord,
@@ -178,7 +179,7 @@ class Client:
         `patience`. Raises the error of `setwise.errors` that the response names, and `Unavailable` if the service
         cannot be reached.
         """
-        headers = {} if key is None else {"Idempotency-Key": key}
+        headers = {} if key is None else {IDEMPOTENCY_HEADER: key}
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
         if content is not None:
             headers["Content-Type"] = "application/json"

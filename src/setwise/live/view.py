@@ -203,7 +203,8 @@ def view_of(
     estimates = totals.estimates(released.noisy, window)
     shown_from = None if totals.failure is None else np.array(released.shown_from, dtype=np.int64)
     lower, upper = totals.intervals(released.noisy, CONFIDENCE, window, shown_from)
-    # Round to whole numbers of at least 0, because people are counted; values stay within their intervals.
+    # Round to whole numbers of at least 0, because people are counted (`shown_count` in mechanisms/release.py is the
+    # same rule for one number); values stay within their intervals.
     lows = np.maximum(np.floor(lower), 0).astype(np.int64)
     highs = np.maximum(np.ceil(upper), 0).astype(np.int64)
     values = np.maximum(np.rint(estimates), 0).astype(np.int64)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from setwise.mechanisms.labels import Label
 from setwise.mechanisms.parameters import probability
 from setwise.mechanisms.randomness import Randomness
 from setwise.records import set_fields
+
+_Count = TypeVar("_Count", int, float)
 
 
 def with_noise(counts: NDArray[np.int64], noise: Noise, randomness: Randomness) -> NDArray[np.int64]:
@@ -207,14 +210,30 @@ class Release:
         return tuple(Interval(lower=low, upper=high) for low, high in pairs)
 
 
+def shown_count(noisy: _Count, least: int = 0) -> _Count:
+    """Return the count to show to people for the number `noisy`: never below `least`, so that no count is negative.
+
+    `least` is the smallest exact number that is possible: 0, or 1 for the users of a group that is listed. Raising the
+    number is post-processing and costs no privacy.
+
+    The same rule is applied to whole arrays in two places that cannot call this function: `view_of` in `live/view.py`
+    rounds the counts of a live series and raises them to 0, and `non_increasing` in `mechanisms/two_phase.py` fits
+    counts to a known order, where the bound 0 is a part of the fit.
+
+    >>> shown_count(-3), shown_count(-3, 1), shown_count(7, 1)
+    (0, 1, 7)
+    """
+    return max(noisy, least)
+
+
 def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tuple[Item, ...]:
     """Return released items for the group keys `labels` with the `noisy` counts, highest count first, then by label.
 
-    The count to show is the noisy count, raised to at least `least`, the smallest count that a listed group can have.
+    `least` is the smallest exact count that a listed group can have; see `shown_count`.
     The order depends only on released numbers.
     """
     pairs = sorted(zip(labels, noisy, strict=True), key=lambda pair: (-pair[1], pair[0]))
-    return tuple(Item(label=label, count=max(value, least), noisy=value) for label, value in pairs)
+    return tuple(Item(label=label, count=shown_count(value, least), noisy=value) for label, value in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

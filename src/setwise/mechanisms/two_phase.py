@@ -106,7 +106,7 @@ def non_increasing(values: Sequence[int]) -> list[Fraction]:
     """
     # Neighbouring values that rise are replaced by their mean until none rises, in O(k) steps; then negative values are
     # replaced by 0. The second step keeps the sequence closest, because clipping a non-increasing sequence at 0 leaves
-    # it non-increasing.
+    # it non-increasing. `shown_count` in release.py says why no count is negative.
     blocks: list[tuple[int, int]] = []  # (sum, size) of each block; the means fall strictly
     for value in values:
         total, size = int(value), 1

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from setwise.analytics.present.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY_BLUE, VERMILION
 from setwise.errors import MissingExtra
 from setwise.paper.figure import Table
 
@@ -55,13 +56,13 @@ class Stroke:
     width: float = 1.6
 
 
-OURS = Stroke("#0072B2", "-")
-OURS_TOO = Stroke("#56B4E9", "-", "s")
-PAPER = Stroke("#D55E00", "-.")
-PAPER_TOO = Stroke("#CC79A7", "--", "o")
-BATCH = Stroke("#009E73", "--")
-PURE = Stroke("#666666", ":", "", 2.0)
-OTHER = Stroke("#E69F00", "-", "^")
+OURS = Stroke(BLUE, "-")
+OURS_TOO = Stroke(SKY_BLUE, "-", "s")
+PAPER = Stroke(VERMILION, "-.")
+PAPER_TOO = Stroke(PURPLE, "--", "o")
+BATCH = Stroke(GREEN, "--")
+PURE = Stroke(GREY, ":", "", 2.0)
+OTHER = Stroke(ORANGE, "-", "^")
 
 
 def check_matplotlib() -> None:

@@ -1,4 +1,8 @@
-"""The settings of a replica. Each setting is an environment variable, and many are also options of `setwise serve`."""
+"""The settings of a replica, with their defaults: timeouts, limits, pool sizes, intervals, lifetimes, sign-on.
+
+Each setting is an environment variable, and many are also options of `setwise serve`. The comments of `Settings` name
+the modules that enforce the limits.
+"""
 
 from enum import StrEnum
 from ipaddress import ip_network
@@ -105,15 +109,19 @@ class Settings(BaseSettings):
         description="where tables may live: `duckdb`, `spark`, `spark://...`, `postgresql://...`, `clickhouse://...`, "
         "`chdb:///folder`; the option may be repeated, the variable separates by spaces",
     )
+    # Enforced in slots.py (who gets a slot next) and queries/engine_pool.py (the engines).
     workers: Count = Field(2, description="queries and updates of live series that read tables at once; others wait")
     memory: str | None = Field(
         None, description="DuckDB's memory for each query, as in `4GiB`; by default most of the machine's"
     )
+    # Enforced in queries/runner.py: admission, the deadline (`beat` stops overdue queries), polling, and padding.
     waiting: Count = Field(
         64,
         description="queries that may be planned, wait or run, half of them of one person; others get 429",
     )
-    query_seconds: Seconds = Field(300.0, description="how long a query may read before it is cancelled")
+    query_seconds: Seconds = Field(
+        300.0, description="timeout of a query: how long it may read tables before its deadline, when it is cancelled"
+    )
     wait_seconds: SecondsOrZero = Field(
         2.0, description="how long a request waits for its answer before it is told where to poll"
     )
@@ -121,32 +129,45 @@ class Settings(BaseSettings):
         0.1,
         description="answers leave at this many seconds times a power of two after they were asked; 0 pads nothing",
     )
-    calculator_seconds: Seconds = Field(10.0, description="how long a calculation or a plan may take")
+    # Enforced in workers/pool.py.
+    calculator_seconds: Seconds = Field(10.0, description="timeout of a calculation or a plan")
     calculator_megabytes: Annotated[int, Field(ge=64)] = Field(
-        512, description="MiB that a calculation or a plan may allocate, in its process"
+        512, description="memory limit of a calculation or a plan, in its process, in MiB"
     )
     calculators: Count = Field(
-        2, description="processes for calculations, as many for plans, and as many for large answers"
+        2, description="worker processes for calculations, as many for plans, and as many for large answers"
     )
+    # Enforced in server.py (connections and their timeouts) and route.py (the body).
     connections: Count | None = Field(
         None, description="connections at once; by default as many as the limit on open files leaves room for"
     )
-    header_seconds: Seconds = Field(10.0, description="how long the headers of a request may take to arrive")
-    idle_seconds: Seconds = Field(30.0, description="how long a connection is kept open between requests")
-    body_bytes: Count = Field(1 << 20, description="the largest body of a request, in bytes")
-    body_seconds: Seconds = Field(30.0, description="how long a body may take to arrive")
-    requests_per_second: Seconds = Field(50.0, description="requests that each person may keep up, per replica")
-    burst: Count | None = Field(
-        None, description="requests that each person may make at once; by default two seconds' worth"
+    header_seconds: Seconds = Field(10.0, description="timeout for the headers of a request to arrive")
+    idle_seconds: Seconds = Field(
+        30.0, description="keep-alive timeout: how long a connection is kept open between requests"
     )
+    body_bytes: Count = Field(1 << 20, description="the largest body of a request, in bytes; larger ones get 413")
+    body_seconds: Seconds = Field(30.0, description="timeout for the body of a request to arrive")
+    # Enforced in auth/rate_limit.py.
+    requests_per_second: Seconds = Field(
+        50.0, description="rate limit: requests per second that each person may keep up, per replica; others get 429"
+    )
+    burst: Count | None = Field(
+        None, description="rate limit: requests that each person may make at once; by default two seconds' worth"
+    )
+    # Enforced in auth/authenticator.py.
     token_cache_seconds: SecondsOrZero = Field(
         2.0, description="how long another replica's revocation of a token may go unnoticed"
     )
+    # Written in queries/runner.py, judged in queries/jobs.py.
     heartbeat_seconds: Seconds = Field(
         1.0, description="how often a replica says that its queries are alive; after ten times this others take them up"
     )
-    token_days: Seconds = Field(90.0, description="how long a token lasts that is made without a date of its own")
-    session_hours: Seconds = Field(12.0, description="how long a browser stays signed in")
+    # Enforced in auth/people.py.
+    token_days: Seconds = Field(
+        90.0, description="lifetime of a token: when it expires, if it is made without a date of its own"
+    )
+    session_hours: Seconds = Field(12.0, description="lifetime of a browser session, after which one signs in again")
+    # Scheduled in upkeep.py.
     query_days: Seconds | None = Field(
         None,
         description="how long rows of queries that have ended are kept; charges and answers stay in the ledger",
@@ -177,9 +198,7 @@ class Settings(BaseSettings):
     )
     postgres_key: Path | None = Field(None, description="the private key of that certificate, in PEM form")
     postgres_connections: Count = Field(200, description="connections of PostgreSQL's protocol at once")
-    postgres_idle_seconds: Seconds = Field(
-        3600.0, description="how long a connection of PostgreSQL's protocol may be idle"
-    )
+    postgres_idle_seconds: Seconds = Field(3600.0, description="idle timeout of a connection of PostgreSQL's protocol")
 
     public_url: str = Field("", description="the address of this service as browsers see it; needed for single sign-on")
     oidc_client_id: str = Field("", description="what the provider of single sign-on calls this service")

@@ -87,27 +87,39 @@ def read_header(file: BinaryIO, form: CsvFormat) -> Header:
     names = _names(line, form)
     if problem := _separator_line(names, form):
         raise UnreadableHeader(problem)
-    if not form.certain and (problem := value_among(names) or _other_separator(names, form)):
+    if not form.certain and (problem := _missing_header_message(names) or _other_separator(names, form)):
         raise UnreadableHeader(problem)
     if not distinct(names):
         raise UnreadableHeader(_bad_names_message(names, form))
     return Header(names=names, start=end, crlf=line.endswith(b"\r\n"))
 
 
-def value_among(names: Sequence[str]) -> str:
-    """Return an error message if one of the header's `names` looks like a value, such as a number; otherwise "".
+def looks_like_row(cells: Sequence[str]) -> bool:
+    """Return whether the line with these `cells` looks like a row of data and not like a header.
 
-    The file then seems to have no header. The message does not repeat the value, which may be private.
+    A line looks like a row if one of its cells is a number, a date, a time or an e-mail address.
+    """
+    return any(map(_kind_of_value, cells))
+
+
+def _kind_of_value(cell: str) -> str:
+    """Return the kind of value that `cell` looks like, such as "a number"; "" if the cell may be a column name."""
+    return next((kind for kind, pattern in _VALUES.items() if pattern.fullmatch(cell)), "")
+
+
+def _missing_header_message(names: Sequence[str]) -> str:
+    """Return an error message if the file has no header: if the line with the cells `names` looks like a row.
+
+    Returns "" if the line may be a header. The message does not repeat the cell, which may be private.
     """
     for place, name in enumerate(names, start=1):
-        for kind, pattern in _VALUES.items():
-            if pattern.fullmatch(name):
-                columns = ",".join(f"NAME_{number}" for number in range(1, len(names) + 1))
-                return (
-                    f"cell {place} of its first line is {kind}, so that line looks like a row and not like a header: "
-                    f"give --no-header --columns {columns}, with a name for each column, for a file without a header, "
-                    "--skip-lines N for lines above the header, or --header if these are the names"
-                )
+        if kind := _kind_of_value(name):
+            columns = ",".join(f"NAME_{number}" for number in range(1, len(names) + 1))
+            return (
+                f"cell {place} of its first line is {kind}, so that line looks like a row and not like a header: "
+                f"give --no-header --columns {columns}, with a name for each column, for a file without a header, "
+                "--skip-lines N for lines above the header, or --header if these are the names"
+            )
     return ""
 
 

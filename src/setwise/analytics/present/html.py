@@ -5,15 +5,15 @@ from html import escape
 from typing import Any
 
 from setwise.analytics.answer import UNRELIABLE_MARK, PrivateAnswer, in_words, number
+from setwise.analytics.present.palette import BLUE
 from setwise.analytics.present.text import average_of_all
 from setwise.mechanisms.release import Item
 
 MOST_ROWS = 100
 """The most rows that the HTML table shows."""
 
-_BAR = "#0072B2"
-"""Blue of the palette of Okabe and Ito. The interval is drawn in the text colour, so that colour carries no meaning
-alone."""
+_BAR = BLUE
+"""The colour of bars. The interval is drawn in the text colour, so that colour carries no meaning alone."""
 
 
 def answer_html(answer: PrivateAnswer) -> str:

@@ -1,6 +1,7 @@
-"""Pictures of answers: bars with error bars, or a line over time with a band for the intervals."""
+"""Pictures of answers: whether bars or a line is drawn (`is_over_time`), error bars, labels, and notes below."""
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from setwise.accounting.promises import rounded_up
+from setwise.analytics.present.palette import BLUE, SKY_BLUE
 from setwise.analytics.present.text import average_of_all, visible_text
 from setwise.analytics.query import EVERYTHING
 from setwise.errors import InvalidParameter, MissingExtra
@@ -110,10 +112,26 @@ def measure_of_bars(answer: "PrivateAnswer") -> str:
     return answer.statistics[0] if several else answer.heading
 
 
+def is_over_time(bars: Sequence[Bar], axes: Sequence[str] = ()) -> bool:
+    """Return whether a picture shows `bars` as a line over time; if not, it shows them as bars.
+
+    A line needs more than one bar, and bars that are each labelled by one time alone. `axes` has the kinds of the
+    answer's group columns, such as ("time",). Where the kinds are not known, as for rows that SQL computed, every label
+    must begin with a year and a month, as 2024-05-01 and 2024-05 do.
+
+    This rule decides for files, notebooks and web pages; the script of a page starts with the decided kind.
+    """
+    if len(bars) < 2 or any(len(bar.cells) != 1 for bar in bars):
+        return False
+    return tuple(axes) == ("time",) if axes else all(_MONTH.match(bar.label) for bar in bars)
+
+
 def _texts(label: Label) -> tuple[str, ...]:
     return tuple(map(str, label)) if isinstance(label, tuple) else (str(label),)
 
 
+_MONTH = re.compile(r"\d{4}-\d{2}(?!\d)")
+"""The beginning of a date or month, by which labels are known to be times."""
 _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
 """The most bars that a picture shows."""
@@ -181,8 +199,8 @@ def plot_answer(answer: "PrivateAnswer", path: str | None, caption: Caption | No
     `caption` has the title and the name of the axis of groups; with None they are taken from the answer. The picture is
     also written to the file `path`, unless `path` is None.
     """
-    over_time = answer.axes == ("time",) and len(answer) > 1
-    chart = Chart(name=measure_of_bars(answer), bars=bars_of(answer), over_time=over_time)
+    bars = bars_of(answer)
+    chart = Chart(name=measure_of_bars(answer), bars=bars, over_time=is_over_time(bars, answer.axes))
     return plot_chart(chart, answer, path, caption=caption or Caption(groups=answer.groups))
 
 
@@ -225,8 +243,8 @@ def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption:
     places = list(range(len(bars)))
     values = [bar.value or 0 for bar in bars]
     ends = [bar.interval or (value, value) for bar, value in zip(bars, values, strict=True)]
-    axes.fill_between(places, [low for low, _ in ends], [high for _, high in ends], color="#56B4E9", alpha=0.35)
-    axes.plot(places, values, color="#0072B2", marker="o", markersize=3, linewidth=1.4)
+    axes.fill_between(places, [low for low, _ in ends], [high for _, high in ends], color=SKY_BLUE, alpha=0.35)
+    axes.plot(places, values, color=BLUE, marker="o", markersize=3, linewidth=1.4)
     every = -(-len(bars) // _MOST_TICKS)
     axes.set_xticks(places[::every], [bar.marked_label for bar in bars[::every]], rotation=45, ha="right")
     axes.set_ylim(bottom=min(0, *(low for low, _ in ends)))
@@ -250,8 +268,8 @@ def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: 
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     places = list(range(len(bars)))
-    # Blue of the palette of Okabe and Ito, intervals in black: readable without colour.
-    axes.barh(places, [bar.value or 0 for bar in bars], color="#56B4E9", height=0.72)
+    # Intervals in black: readable without colour.
+    axes.barh(places, [bar.value or 0 for bar in bars], color=SKY_BLUE, height=0.72)
     for place, bar in zip(places, bars, strict=True):
         if bar.interval is not None and bar.value is not None:
             low, high = bar.interval

@@ -110,7 +110,7 @@ class CoreBuilder:
         qualify = self._read_condition("qualify")
         order = self._order()
         query_words = self._query_words(where)
-        k = None if having is not None or qualify is not None else self._pushed_limit()
+        k = None if having is not None or qualify is not None else self._private_top_k()
         if not self._statistics:
             self._statistics.append(Count(most=1))
         query = None
@@ -541,7 +541,7 @@ class CoreBuilder:
         labels = tuple(product(*(each for each in domains if each is not None)))
         return labels if len(labels) <= MOST_LABELS else None  # type: ignore[return-value]
 
-    def _pushed_limit(self) -> int | None:
+    def _private_top_k(self) -> int | None:
         """Return k = LIMIT + OFFSET if the query can be answered as a private top k of its groups; None if it cannot.
 
         A private top k releases only the k groups with the highest counts. So the query must have one statistic, a

@@ -1,6 +1,5 @@
 """The answer to a SQL statement: its columns and rows."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,7 +184,7 @@ class SqlAnswer(Exportable):
         Bars are in the order of the rows, unless their labels are times, which are put in the order of time. If no
         column has numbers, a single chart shows the labels alone.
         """
-        from setwise.analytics.present.plot import Bar, Chart, measure_of_bars
+        from setwise.analytics.present.plot import Bar, Chart, is_over_time, measure_of_bars
 
         rows = self.rows
         labels = self._label_columns()
@@ -193,7 +192,7 @@ class SqlAnswer(Exportable):
         texts = [tuple("null" if row[name] is None else str(row[name]) for name in labels) for row in rows]
         if not labels and len(rows) > 1:
             texts = [(str(place),) for place in range(1, len(rows) + 1)]
-        over_time = len(labels) == 1 and len(rows) > 1 and all(_is_time(cells[0]) for cells in texts)
+        over_time = is_over_time([Bar(cells=cells, value=None, interval=None) for cells in texts])
 
         def bar(cells: tuple[str, ...], cell: RowCell, name: str) -> Bar:
             value, interval = _number_of(cell)
@@ -274,11 +273,6 @@ def _number_of(cell: RowCell) -> tuple[float | None, tuple[float, float] | None]
         return None, None
     ends = cell.get("interval") if isinstance(cell, dict) else None
     return value, None if ends is None else (ends[0], ends[1])
-
-
-def _is_time(text: str) -> bool:
-    """Return whether the label `text` begins with a year and a month, as the dates 2024-05-01 and 2024-05 do."""
-    return re.match(r"\d{4}-\d{2}(?!\d)", text) is not None
 
 
 def _cell_text(cell: RowCell) -> str:

@@ -119,13 +119,13 @@ class Distinct(Statistic):
         If the value is raised, the upper end of the interval is raised by the same amount. Otherwise an interval below
         0 would become 0 .. 0, which would state that the exact number is 0.
         """
-        from setwise.mechanisms.release import Estimate
+        from setwise.mechanisms.release import Estimate, shown_count
 
         assert estimate.interval is not None
         lower, upper = estimate.interval
-        value = max(0, estimate.value)
+        value = shown_count(estimate.value)
         # If a negative upper end were only raised to 0, the interval would state that the exact number is 0.
-        return Estimate(value=value, interval=(max(0, lower), upper + value - estimate.value))
+        return Estimate(value=value, interval=(shown_count(lower), upper + value - estimate.value))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in distinct values, of the 95% interval that this count is planned to have.

@@ -14,7 +14,7 @@ from statistics import mode
 from typing import BinaryIO
 
 from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
-from setwise.analytics.engines.csv_reader import SEPARATORS, suggested_names, value_among
+from setwise.analytics.engines.csv_reader import SEPARATORS, looks_like_row, suggested_names
 from setwise.analytics.engines.files import CSV_SEPARATORS, CsvOptions, suffix_of
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.tables.text_encodings import scan_encoding
@@ -90,11 +90,11 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
     first, end = rows[place]
     # A header that stands in the file again, as after cat a.csv b.csv, does not make the first one a row.
     body = [row for row, _ in rows[place + 1 :] if len(row) == width and row != first]
-    if declared.header is None and not _is_header(first, body):
+    if declared.header is None and not _guess_is_header(first, body):
         names = tuple(f"column_{number}" for number in range(1, width + 1))
         # Every line but the header may end with a separator, and so with an empty cell without a name.
         short = rows[place - 1][0] if place else []
-        is_header = 1 < len(short) < width and all(short) and len({*short}) == len(short) and not value_among(short)
+        is_header = 1 < len(short) < width and all(short) and len({*short}) == len(short) and not looks_like_row(short)
         if is_header and not any(any(row[len(short) :]) for row in (first, *body)):
             names = (*short, *names[len(short) :])
         return replace(declared, skip_lines=declared.skip_lines + above, columns=names, header=False)
@@ -103,10 +103,10 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
         return replace(
             declared, skip_lines=declared.skip_lines + end, columns=tuple(suggested_names(first)), header=False
         )
-    return replace(declared, skip_lines=declared.skip_lines + above, header=True if value_among(first) else None)
+    return replace(declared, skip_lines=declared.skip_lines + above, header=True if looks_like_row(first) else None)
 
 
-def _is_header(first: Row, body: Sequence[Row]) -> bool:
+def _guess_is_header(first: Row, body: Sequence[Row]) -> bool:
     """Return whether the row `first` looks like the header of the rows `body` below it.
 
     The row does not look like one if one of its cells occurs again below itself. Otherwise, two kinds of cells are
@@ -119,8 +119,8 @@ def _is_header(first: Row, body: Sequence[Row]) -> bool:
         below = {row[place] for row in body} - {""}
         if cell in below:
             return False
-        values += bool(value_among([cell]))
-        names += bool(below) and not value_among([cell]) and all(value_among([other]) for other in below)
+        values += looks_like_row([cell])
+        names += bool(below) and not looks_like_row([cell]) and all(looks_like_row([other]) for other in below)
     return names >= values
 
 

@@ -1,5 +1,7 @@
-"""Migrations of the ledger's schema, which opening a store applies in order, and the check for changes by others.
+"""Migrations of the schema of the ledger, applied when a store is opened, and the check for changes by others.
 
+The service's own tables, in the same database, have migrations of their own: `_MIGRATIONS` in
+service/storage/database.py. They are apart because a ledger is also used without the service.
 The check compares the tables, constraints and triggers of a database with those that this version creates.
 """
 

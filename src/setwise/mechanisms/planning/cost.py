@@ -153,8 +153,8 @@ def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) ->
     before: tuple[float, float] | None = None
     scale, slope = _in_range(first.scale), first.slope
     while True:
-        short = _short(scale)
-        cost = _price_or_infinity(price, decimal(short))
+        short = _rounded_float(scale)
+        cost = _price_or_infinity(price, rounded_scale(short))
         if cost <= epsilon:
             best = most = short
             if cost * CONFIG.close >= epsilon:
@@ -170,21 +170,25 @@ def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) ->
         excess = math.log(max(cost, CONFIG.least_cost) / epsilon)
         excess += CONFIG.rounded if abs(excess) <= CONFIG.linear else math.log(CONFIG.close) / 2
         scale = short * math.exp(min(max(excess / slope, -CONFIG.largest_move), CONFIG.largest_move))
-        if not least < _short(scale) < most:
+        if not least < _rounded_float(scale) < most:
             scale = math.sqrt(least * most) if most < math.inf else min(2.0 * least, LARGEST_NOISE_SCALE)
-            if not least < _short(scale) < most:
+            if not least < _rounded_float(scale) < most:
                 break
-    return None if best is None else decimal(best)
+    return None if best is None else rounded_scale(best)
 
 
-def decimal(scale: float) -> Fraction:
+def rounded_scale(scale: float) -> Fraction:
     """Return the noise scale rounded to four significant digits, as a fraction, so that plans are easy to read."""
-    return Fraction(f"{scale:.4g}")
+    return Fraction(_four_digits(scale))
 
 
-def _short(scale: float) -> float:
-    """Return the noise scale rounded to four significant digits, as a float; only such scales are tried in a search."""
-    return float(f"{scale:.4g}")
+def _rounded_float(scale: float) -> float:
+    """Return `rounded_scale` as a float; a search tries only such noise scales."""
+    return float(_four_digits(scale))
+
+
+def _four_digits(scale: float) -> str:
+    return f"{scale:.4g}"
 
 
 def _in_range(scale: float) -> float:

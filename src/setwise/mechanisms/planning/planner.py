@@ -16,9 +16,9 @@ from setwise.mechanisms.planning.cost import (
     LARGEST_NOISE_SCALE,
     EstimatedScale,
     Price,
-    decimal,
     estimate_noise_scale,
     estimated_price,
+    rounded_scale,
     searched_price,
     smallest_noise_scale,
 )
@@ -182,7 +182,7 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
         price = _price(split, bounds, total, _estimate_price)
         estimate = estimate_noise_scale(price, split.scale, float_below(total.epsilon))
         if estimate is not None:
-            mechanism = _build_mechanism(split, bounds, total, decimal(estimate.scale))
+            mechanism = _build_mechanism(split, bounds, total, rounded_scale(estimate.scale))
             choice = _build_plan(split, mechanism, float(total.epsilon), bounds, total, confidence)
             candidates.append(_Rough(split, estimate, choice))
     if not candidates:

@@ -11,9 +11,9 @@ from setwise.accounting.brackets import float_below
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.planning.cost import (
     EstimatedScale,
-    decimal,
     estimate_noise_scale,
     estimated_price,
+    rounded_scale,
     searched_price,
     smallest_noise_scale,
 )
@@ -154,6 +154,6 @@ def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
         float_below(total.epsilon),
     )
     try:
-        return None if scale is None else rounds(decimal(scale.scale))
+        return None if scale is None else rounds(rounded_scale(scale.scale))
     except (InvalidParameter, Unattainable):
         return None

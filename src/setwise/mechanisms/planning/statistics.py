@@ -16,9 +16,9 @@ from setwise.mechanisms.planning.cost import (
     LARGEST_NOISE_SCALE,
     EstimatedScale,
     Price,
-    decimal,
     estimate_noise_scale,
     estimated_price,
+    rounded_scale,
     searched_price,
     smallest_noise_scale,
 )
@@ -120,7 +120,7 @@ def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction 
     certified scale is within about 1% of the estimate, so it can be used if the raised scale can. The result is None if
     the raised scale exceeds the largest noise scale, or if the mechanism of the plan `draft` rejects it.
     """
-    scale = decimal(guess.scale * _ESTIMATE_MARGIN)
+    scale = rounded_scale(guess.scale * _ESTIMATE_MARGIN)
     try:
         draft.mechanism_at(scale)
     except InvalidParameter:

@@ -1,4 +1,4 @@
-"""Figure `new:adaptive-cost`: how much an analyst gains by choosing bounded-range mechanisms after earlier answers."""
+"""Setwise's figure `new:adaptive-cost`: the gain of choosing bounded-range mechanisms after earlier answers."""
 
 from setwise.accounting.brackets import Bracket, Progress
 from setwise.accounting.compose import compose

@@ -1,9 +1,10 @@
-"""Figure `new:deployment`: a published deployment with 3,000 bounded-range uses of epsilon 0.15 at delta = 1e-9."""
+"""Setwise's figure `new:deployment`: a published deployment, 3,000 bounded-range uses of epsilon 0.15, delta = 1e-9."""
 
 import math
 
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
+from setwise.analytics.present.palette import BLACK
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import mixture, paper_epsilon
@@ -92,7 +93,7 @@ def draw(table: Table) -> "chart.Picture":
     chart.line(left, uses, table.numbers("as_pure"), chart.PURE, "as if pure DP (thm:opt_DPCOMP)")
     chart.line(left, uses, table.numbers("paper"), chart.PAPER, "set-wise bound (eq:setWiseCompEps2)")
     chart.band(left, uses, low, high, chart.OURS, "ours: set-wise optimum, certified bracket")
-    left.plot([USES], [PUBLISHED], "*", color="#000000", markersize=11, clip_on=False, label="published: 34.9")
+    left.plot([USES], [PUBLISHED], "*", color=BLACK, markersize=11, clip_on=False, label="published: 34.9")
     left.annotate(
         f"[{math.floor(1000 * low[-1]) / 1000:.3f}, {math.ceil(1000 * high[-1]) / 1000:.3f}]",
         (uses[-1], high[-1]),

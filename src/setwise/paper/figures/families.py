@@ -1,4 +1,4 @@
-"""Figures `fig:AdvancedCompBRDP` and `fig:opt_nonadaptive`: the overall epsilon and delta of k uses, m of them pure DP.
+"""Paper's `fig:AdvancedCompBRDP`, `fig:opt_nonadaptive`: the overall epsilon and delta of k uses, m of them pure DP.
 
 The other uses have bounded range (BR). The first figure has the paper's set-wise bound on epsilon against the optimal
 pure-DP bound, the second the optimal delta of a batch (uses chosen up front); both have Setwise's set-wise optimum

@@ -1,4 +1,4 @@
-"""Figure `new:filter-cost`: how much larger epsilon is if parameters are not registered in advance.
+"""Setwise's figure `new:filter-cost`: how much larger epsilon is if parameters are not registered in advance.
 
 Privacy filters, for parameters chosen on the fly, are compared with the optimum of a preregistered set of uses.
 """

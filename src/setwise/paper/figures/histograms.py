@@ -1,4 +1,4 @@
-"""Figures `fig:GM_oneshot` and `fig:GM_comp`: the overall epsilon of histograms with Laplace and with Gaussian noise.
+"""Paper's `fig:GM_oneshot`, `fig:GM_comp`: the overall epsilon of histograms with Laplace and with Gaussian noise.
 
 Both noises have the same variance. The first figure has one histogram and the l0-sensitivity, the number of counts that
 one user changes, on its x axis; the second has several histograms, each of l0-sensitivity 10.

@@ -1,4 +1,4 @@
-"""Figure `fig:NoiseCompare`: ordered least squares against Laplace noise on the 25 most frequent words of Macbeth.
+"""Paper's figure `fig:NoiseCompare`: ordered least squares against Laplace noise on the top 25 words of Macbeth.
 
 Ordered least squares adds Gaussian noise to counts whose order is known, and fits a falling sequence to them.
 """
@@ -17,6 +17,7 @@ from setwise.accounting.brackets import Progress
 from setwise.accounting.calibrate import smallest_noise
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Use
+from setwise.analytics.present.palette import BLACK
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownLaplace
@@ -266,7 +267,7 @@ def draw(table: Table) -> "Picture":
     picture, (left, right) = chart.panels(2, (10.4, 5.2), (3, 2))
     words = [str(word) for word in table.cells("word")]
     places = [float(place) for place in range(len(words))]
-    left.plot(places, table.numbers("count"), "_", color="#000000", markersize=11, label="true count")
+    left.plot(places, table.numbers("count"), "_", color=BLACK, markersize=11, label="true count")
     sigma = table.numbers("ours_sigma")[0]
     kinds = (
         ("laplace", "Laplace noise, scale 10 (lem:peeling_lap)", chart.PAPER, "s", -0.22),

@@ -1,4 +1,4 @@
-"""Figure `fig:gap`: how much the order of one pure-DP and two bounded-range mechanisms changes delta.
+"""Paper's figure `fig:gap`: how the order of one pure-DP and two bounded-range mechanisms changes delta.
 
 The bounded-range mechanisms stand either both after the pure-DP mechanism, or one before and one after it.
 """

@@ -1,4 +1,4 @@
-"""Figure `fig:truncGauss`: the threshold above which noisy counts are released if the groups are not public.
+"""Paper's figure `fig:truncGauss`: the threshold above which noisy counts are released if groups are not public.
 
 Truncated Gaussian noise is compared with Laplace noise (the mechanism unkLap), both (0.1, 1e-10)-DP.
 """

@@ -1,4 +1,4 @@
-"""Figure `new:unequal-order`: how much delta depends on the order of bounded-range mechanisms of different epsilons."""
+"""Setwise's figure `new:unequal-order`: delta by the order of bounded-range mechanisms of different epsilons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from itertools import combinations, permutations
 from setwise.accounting.brackets import Bracket, Interaction, Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange
+from setwise.analytics.present.palette import BLACK
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import narrow
@@ -236,7 +237,7 @@ def draw(table: Table) -> "chart.Picture":
         for x, y in (("ascending_upper", "other_lower"), ("ascending_lower", "other_upper"))
     ]
     right.fill_between(g, ends[0], ends[1], color=chart.OURS.color, alpha=0.6, linewidth=0.8, label="certified bracket")
-    right.axhline(0.0, color="#000000", linewidth=0.8)
+    right.axhline(0.0, color=BLACK, linewidth=0.8)
     right.set(xlim=(0, g[-1]), xlabel="overall epsilon", ylabel="excess of delta over smaller first, millionths")
     right.set_title("order 1.125, 0.75, 1.375, 1.5 against smaller first", loc="left")
     right.legend(loc="lower left", fontsize=8.5, frameon=False)

@@ -1,4 +1,4 @@
-"""Figure `new:worst-answer`: which first bounded-range mechanism is worst if two or three are chosen adaptively.
+"""Setwise's figure `new:worst-answer`: which first bounded-range mechanism is worst of two or three, chosen adaptively.
 
 The worst bounded-range mechanism is generalized randomized response with some parameter t: its losses are t and
 t - epsilon. For the first of two mechanisms the worst t is a weighted sum of epsilon and the overall epsilon, as the
@@ -15,6 +15,7 @@ from scipy.optimize import brentq, minimize_scalar
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.methods.closed_forms import ThreeMechanisms
+from setwise.analytics.present.palette import BLACK
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import mixture
@@ -227,7 +228,7 @@ def draw(table: Table) -> "chart.Picture":
         g[::3],
         table.numbers("three_left_quartic")[::3],
         "o",
-        color="#000000",
+        color=BLACK,
         markerfacecolor="none",
         markersize=4.5,
         label="ours: root of the quartic, no weighted sum",

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from setwise.accounting.notation import format_use, use_in_words
-from setwise.contract import PreviewRecord, QueryRecord
+from setwise.contract import IDEMPOTENCY_HEADER, PreviewRecord, QueryRecord
 from setwise.service.api.schemas import EXAMPLES, QuestionBody
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
@@ -24,7 +24,7 @@ router = APIRouter(prefix=API, tags=["queries"], route_class=GuardedRoute)
 Key = Annotated[
     str,
     Header(
-        alias="Idempotency-Key",
+        alias=IDEMPOTENCY_HEADER,
         pattern=r"^[A-Za-z0-9._:-]{1,128}$",
         description="1 to 128 letters, digits, dots, colons, dashes or underscores; asking again under the same key "
         "gives the same answer and costs nothing",

@@ -1,4 +1,8 @@
-"""The stores of people and their tokens. A token's secret is shown once; only a digest of it is stored."""
+"""The stores of people and their tokens: who has which role, and when a token or browser session expires.
+
+A token's secret is shown once; only a digest of it is stored. The lifetimes are the settings `token_days` and
+`session_hours` (service/settings.py); `_create_token` computes the time of expiry.
+"""
 
 import hashlib
 import secrets

@@ -18,7 +18,7 @@ from setwise.analytics.present.text import charge_in_words, question_in_words
 from setwise.analytics.query import LARGEST_K, SHAPES, STATISTICS, parameters_of
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.statement import Statement
-from setwise.contract import ColumnRecord, DatasetRecord
+from setwise.contract import IDEMPOTENCY_HEADER, ColumnRecord, DatasetRecord
 from setwise.errors import UnknownName
 from setwise.ledger.status import AccountStatus
 from setwise.ledger.terms import ACCOUNT_FAILURE_SHARE
@@ -200,7 +200,7 @@ def curl_snippet(url: str, request_body: dict[str, Any], key: str) -> str:
     return (
         f"curl --silent --show-error {shlex.quote(f'{url}{API}/queries')} \\\n"
         '  --header "Authorization: Bearer $SETWISE_TOKEN" \\\n'
-        f"  --header {shlex.quote(f'Idempotency-Key: {key}')} \\\n"
+        f"  --header {shlex.quote(f'{IDEMPOTENCY_HEADER}: {key}')} \\\n"
         "  --header 'Content-Type: application/json' \\\n"
         f"  --data {shlex.quote(body)}\n"
     )

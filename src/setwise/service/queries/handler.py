@@ -19,7 +19,7 @@ from setwise.analytics.budget import DEFAULT_DELTA, AskedBudget, Budget, Draws, 
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.expression import Filter
-from setwise.analytics.payer import first_payable, payable_plan, suggest_budget
+from setwise.analytics.payer import first_payable, payable_plan, suggest_budget, with_suggestion
 from setwise.analytics.planning.bounds_search import SearchMemory, has_open_bounds
 from setwise.analytics.planning.joint_pricing import JointPlan
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
@@ -242,7 +242,9 @@ class QuestionService:
             return first_payable(checked.budget, attempt, checked.account.status, uses_of)
         except BudgetExhausted as error:
             fitting = self._fitting_budget(checked, self._plan(checked, running.timing.raise_if_cancelled))
-            raise (error if fitting is None else BudgetExhausted(f"{error}; {fitting}")) from None
+            if fitting is None:
+                raise
+            raise BudgetExhausted(with_suggestion(str(error), fitting)) from None
 
     def _plan(self, checked: CheckedQuestion, check: Callable[[], None] = lambda: None) -> ExecutablePlan | JointPlan:
         """Return the plan (mechanism, noise and cost) of the question `checked`, from a worker process or its cache.
@@ -494,8 +496,7 @@ class QuestionService:
         )
         uses = planned.plan.uses
         shortage = account.shortage(uses)
-        fitting = None if shortage is None else self._fitting_budget(checked, planned)
-        lacks = shortage if fitting is None else f"{shortage}; {fitting}"
+        lacks = None if shortage is None else with_suggestion(shortage, self._fitting_budget(checked, planned))
         warning = account.warning(uses) if shortage is None else None
         return Preview(plan=planned.plan, left=remaining, shortage=lacks, warning=warning)
 

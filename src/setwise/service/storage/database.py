@@ -1,4 +1,7 @@
-"""The database that the service shares with the ledger: connections, schema migrations, and a health probe."""
+"""The service's database, shared with the ledger: connection pool, migrations of the service's tables, health probe.
+
+The ledger's tables have migrations of their own, in ledger/stores/migrations.py.
+"""
 
 import asyncio
 import threading

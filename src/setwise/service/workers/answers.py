@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.html import table_columns
-from setwise.analytics.present.order import Axis
-from setwise.analytics.present.plot import Bar, Chart, bars_of, measure_of_bars
+from setwise.analytics.present.plot import Bar, Chart, bars_of, is_over_time, measure_of_bars
 from setwise.analytics.rows.expression import RowExpression
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.free.public_values import public_value
@@ -310,10 +309,11 @@ def _charts(answer: PrivateAnswer) -> list[Chart]:
 
     Several quantiles share one chart, because they are in the same unit.
     """
-    over_time = answer.axes == (Axis.TIME,)
+    bars = bars_of(answer)
+    over_time = is_over_time(bars, answer.axes)
     if len(answer.statistics) < 2 or answer.kind == "quantile":
-        return [Chart(name=measure_of_bars(answer), bars=bars_of(answer), over_time=over_time)]
-    labels = [bar.cells for bar in bars_of(answer)]
+        return [Chart(name=measure_of_bars(answer), bars=bars, over_time=over_time)]
+    labels = [bar.cells for bar in bars]
     return [
         Chart(
             name=name,
