@@ -161,10 +161,10 @@ def parse_group(text: str) -> Group:
 
 
 def group_of(text: str, schema: Schema) -> Group:
-    """Return the group that `text`, such as "age" or "age by 10", names in a table with the columns of `schema`.
+    """Return the grouping that `text` names: by a column, such as "age", or by bins of a column, such as "age by 10".
 
-    If the table has a column whose whole name is `text`, the group is this column. So a column that is called "age by
-    10" is not taken for bins of a column "age".
+    `schema` has the columns of the table. If the table has a column whose whole name is `text`, the grouping is by this
+    column. So a column that is called "age by 10" is not taken for bins of a column "age".
     """
     return Group(text) if text in schema.names else parse_group(text)
 

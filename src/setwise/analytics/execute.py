@@ -261,12 +261,13 @@ def _charge_and_settle(
 
 
 def _run_to_outcome(receipt: Receipt, compute: ComputeAnswer) -> tuple[str, tuple[Use, ...]]:
-    """Call `compute` for the answer to the charge `receipt`; return (text to be stored, refund).
+    """Compute the answer of the charge `receipt` by calling `compute`; return (text to be stored, refund).
 
-    The text is the answer or a refusal. The refund has the mechanisms that were charged but not run, each as a
-    privacy guarantee and a number of runs.
-    Raises: errors of an engine, and nothing else. Any other error may depend on private rows, so it is not raised, and
-    the text is a refusal.
+    The text is the answer. If an error occurs that may depend on private rows, the text is a refusal, which says
+    nothing about the rows. The refund has the mechanisms that were charged but not run, each as a privacy guarantee and
+    a number of runs.
+
+    Raises: errors of an engine (the database that reads the rows), and nothing else.
     """
     engines = _EngineFailures()
     try:

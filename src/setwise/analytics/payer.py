@@ -403,11 +403,11 @@ def with_suggestion(shortage: str, suggestion: str | None) -> str:
 
 
 def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
-    """Return the budget `total`, changed to ask for Gaussian noise; None if `total` already names another mechanism.
+    """Return the budget `total` with Gaussian noise on counts instead of the stated kind, or None.
 
-    The result is None also if `total` asks for any other noise than Laplace noise or the planner's choice. Gaussian
-    noise needs a delta: if `total` has the delta 0, it gets the default delta of the account that pays, whose budget
-    and limits are in `terms`.
+    The result is None if the kind cannot be changed: it must be Laplace noise or the planner's choice, and `total` must
+    not name a mechanism. Gaussian noise needs a delta. If `total` has the delta 0, the result has the default delta of
+    the account that pays; `terms` has this account's budget and limits.
     """
     if total.counts not in (CountNoise.BEST, CountNoise.LAPLACE) or total.mechanism is not None:
         return None

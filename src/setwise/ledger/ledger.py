@@ -464,19 +464,21 @@ class Ledger:
             last_head.keep(head)
 
     def export(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
-        """Write the whole ledger as JSON lines to `stream`, and return the number of lines.
+        """Write the whole ledger as JSON lines to `stream`, for `restore` to read, and return the number of lines.
 
-        The rows of `tables`, other tables of the ledger's database, are included.
+        `tables` are other tables in the ledger's database, such as a service's own, whose rows are written too.
         """
         with self._store.reading() as connection:
             return export(connection, stream, tables)
 
     def restore(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
-        """Restore the export in `stream` into this ledger, which must be empty; return the number of entries.
+        """Read an export from `stream` into this ledger, which must be empty, and return its number of entries.
 
-        `tables` are other tables of the ledger's database whose exported rows are restored too. All is one transaction.
-        On PostgreSQL only the owner of the tables can do this, because triggers are renewed. Raises `InvalidParameter`
-        for a ledger that is not empty, or an export that was changed or cut short.
+        `tables` are other tables in the ledger's database, such as a service's own, whose exported rows are restored
+        too. Everything is one transaction. On PostgreSQL only the owner of the tables can do this, because triggers are
+        renewed.
+
+        Raises: `InvalidParameter` for a ledger that is not empty, or an export that was changed or cut short.
         """
         with self._store.writing() as connection:
             at = microseconds(self._clock.now())
@@ -503,10 +505,13 @@ class Ledger:
             return replace(status, worth=Spent(rho_drawn(connection, holder), status.worth.failure_sum))
 
     def keep_rule(self, dataset: str, keep: Keep, *, by: str = "") -> None:
-        """Let the cap (joint budget) of `dataset` pay only from "wallet" (mu squared) or "sum" (epsilons) from now on.
+        """Let the cap (joint budget) of `dataset` pay only from one of its two balances from now on.
 
-        `keep` is "wallet" or "sum", and `by` is the steward who decides. Raises `InvalidParameter` if the cap does not
-        pay in both ways now, or if none of its accounts is open, because the decision becomes an entry of one of them.
+        The balances are "wallet" (mu squared) and "sum" (of epsilons). `keep` names the one that goes on paying, and
+        `by` is the steward who decides, for the audit log.
+
+        Raises: `InvalidParameter` if the cap does not pay from both balances now, or if none of its accounts is open,
+        because the decision is stored as an entry of one of them.
         """
         if keep not in ("wallet", "sum"):
             raise InvalidParameter(f"keep must be wallet or sum, not {keep!r}")

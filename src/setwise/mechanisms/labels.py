@@ -75,6 +75,9 @@ def cell_of(label: Label, place: int) -> Cell:
 
     For groups by several columns, `label` is a tuple with one value per column. For groups by one column, `label`
     itself is the value.
+
+    >>> cell_of(("Oslo", 2024), 1), cell_of("Oslo", 0)
+    (2024, 'Oslo')
     """
     return label[place] if isinstance(label, tuple) else label
 

@@ -248,12 +248,14 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 
 
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
-    """Return the delta of the threshold on noisy counts that hides groups with few users.
+    """Return the delta of a threshold on noisy counts, which hides groups with few users, for a question to an account.
 
-    It is `draws.threshold_delta`, if that is given. Otherwise the account with this `status` must have registered
-    exactly one guarantee approx:0,DELTA, which reveals nothing except with probability DELTA, and the result is this
-    DELTA.
-    Raises: `InvalidParameter` if no delta is given and the account registered no such guarantee, or several.
+    The question is paid with privacy guarantees that the account has registered in advance. The delta is the
+    probability with which the threshold fails to hide a group. It is `draws.threshold_delta` if the question states it.
+    Otherwise the account, whose status is `status`, must have registered exactly one guarantee approx:0,DELTA, and the
+    result is this DELTA.
+
+    Raises: `InvalidParameter` if the question states no delta, and the account has no such guarantee, or several.
     """
     if draws.threshold_delta is not None:
         return Fraction(draws.threshold_delta)

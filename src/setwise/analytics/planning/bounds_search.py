@@ -225,9 +225,9 @@ class Search:
 
     @property
     def _expected_error(self) -> ExpectedError:
-        """An object that computes the expected error of the answer for any limits on a user's groups and rows.
+        """An object that computes the expected error of the answer for any limits on one user's groups and rows.
 
-        The search chooses the limits with the smallest error.
+        The search tries many limits, and chooses those with the smallest error.
         """
         query = self.query
         most = query.k or (None if query.domain is None else len(query.domain))
@@ -302,11 +302,12 @@ class Search:
 
 
 def _likely(search: ContributionSearch, noisy: NDArray[np.float64], last: int) -> LikelyUsers:
-    """Return an estimate of how many users have how many groups, or rows, from the noisy numbers of a private search.
+    """Return an estimate of how many users have how many groups (or rows), by which limits on one user are chosen.
 
-    Limits on one user are chosen by this estimate.
+    The estimate comes from the noisy numbers that a private search released.
 
-    - `noisy[i]` is the noisy number of users in the i-th bin of `search` (a range of numbers of groups or rows).
+    - `search` has the bins. A bin is a range of numbers of groups (or rows) per user.
+    - `noisy[i]` is the noisy number of users in the i-th bin.
     - `last` is the index of the last bin whose noisy number shows that it has users.
     """
     return LikelyUsers(numbers=np.array(search.ends, dtype=float), users=search.likely_users(noisy, last))
@@ -408,12 +409,12 @@ which a preview states the error of an answer whose bounds are still to be found
 
 
 def example_queries(query: Query, steps: int) -> list[tuple[Query, str]]:
-    """Return pairs (`query` with example bounds in place of its open bounds, a phrase that states these bounds).
+    """Return at most two pairs (`query` with example bounds, a phrase that states these bounds), for a preview.
 
-    A preview states the expected error for the example bounds, because the real bounds are found only after the charge.
-    The first pair has typical bounds (4 groups and 16 rows of a user). The second has the largest limits on a user's
-    groups and rows that the search can find, and so the largest error; it is left out if the query states both limits.
-    A limit on rows is at most `steps`.
+    The query leaves some bounds, such as the most rows of a user, to a private search, which runs only after the
+    charge. So a preview states the expected error for example bounds. The first pair has typical bounds (4 groups and
+    16 rows of a user). The second has the largest limits on a user's groups and rows that the search can find, and so
+    the largest error; it is left out if the query states both limits.
     """
     likely = _with_bounds(query, _EXAMPLE_GROUPS, _EXAMPLE_ROWS)
     worst = _with_bounds(query, LARGEST_BOUND, min(MOST_ROWS, steps))
@@ -512,8 +513,11 @@ def rows_found(stated_query: Query, found_bounds: FoundBounds) -> dict[int, Foun
 def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, ClippedShare]:
     """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
 
-    `stated_query` is the query as the analyst stated it, and `query` the query with the bounds in `found_bounds`. The
-    shares are noisy. Each has an interval that contains the exact share with probability 95%.
+    A share is estimated from the noisy numbers that the private search released, and shown beside the answer. Its
+    interval contains the exact share with probability 95%.
+
+    - `stated_query` is the query as the analyst stated it, without these bounds.
+    - `query` is the query with the bounds in `found_bounds`.
     """
     measures = [measure for measure in _searched_measures(stated_query) if measure.doubling]
     ranges = dict(zip(measures, found_bounds.ranges, strict=True)) if found_bounds.ranges else {}
@@ -596,11 +600,12 @@ def _with_clip_found(statistic: Statistic, low: Fraction, high: Fraction, schema
 
 
 def _costliest(statistic: Statistic, steps: int) -> Statistic:
-    """Return `statistic` with bounds that cost at least as much as any bounds that a search can find.
+    """Return `statistic` with bounds that cost at least as much as any bounds that a private search can find for it.
 
-    A query with these bounds is planned before the charge, to be sure that the query with found bounds can be planned.
-    An open limit on the rows of a user becomes `steps` rows, and the open upper bound of a sum becomes `steps` times
-    its rounding step. The cost of other statistics does not depend on their clipping bounds.
+    The result is planned before the charge. If its plan fits the budget, so does the plan with the bounds that the
+    search then finds. If the search is to find the most rows of a user, the result has `steps` rows. If it is to find
+    the clipping bounds of a sum, the result has an upper bound of `steps` rounding steps. The cost of other statistics
+    does not depend on their clipping bounds.
     """
     if statistic.finds_clip:
         statistic = _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))

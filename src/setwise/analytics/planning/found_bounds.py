@@ -28,8 +28,11 @@ def with_found_bounds(
 ) -> PrivateAnswer:
     """Return `answer` with the bounds `drawn` that a search found, and with the cost of search and answer together.
 
-    `planned` is the plan of the question as it was asked, whose query leaves bounds open, and `bounded` is the same
-    query with the found bounds. The texts of the result say how much these bounds leave out.
+    - `planned` is the plan of the query as it was asked, which left bounds (such as the most rows of a user) to the
+      search.
+    - `bounded` is the same query with the bounds that the search found.
+
+    The texts of the result say how much these bounds leave out.
     """
     shown_bounds = bounds_in_answer(bounded, planned.query, drawn)
     clipped = clipped_shares(bounded, planned.query, drawn)

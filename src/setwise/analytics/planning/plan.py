@@ -265,12 +265,13 @@ class ExecutablePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundsSearch:
-    """The `search` for bounds that runs before the answer, and what is needed to plan the query with the found bounds.
+    """A private search for bounds that runs before the answer, and what is needed to plan the answer afterwards.
 
+    - `search` finds the bounds that the query leaves open, such as the most rows of a user that count.
     - `aggregation` requests the exact counts from which the search chooses bounds.
     - `user` is the user column, and `schema` describes the table.
-    - `steps` limits found bounds, because noise grows with them: the larger absolute bound of a sum is at most `steps`
-      times the rounding step of the sum, and at most `steps` rows of a user count.
+    - `steps` limits the bounds that the search may find, because noise grows with them: the larger absolute bound of a
+      sum is at most `steps` times the rounding step of the sum, and at most `steps` rows of a user count.
     """
 
     search: Search

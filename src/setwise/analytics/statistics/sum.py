@@ -89,8 +89,9 @@ class Sum(BoundedStatistic):
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by the sum, as in a top k; None otherwise.
 
-        Groups can be ranked if users add whole numbers of 0 or more. The result is None also if a private search found
-        the bounds, because the columns of an answer must not depend on what was found.
+        Groups can be ranked if users add whole numbers from 0 to a whole number, so that the sum can be treated like a
+        count. The result is None also if a private search found the clipping bounds, because the columns of an answer
+        must not depend on what was found.
         """
         clip = self.clip
         # With bounds that a search found, the columns of the answer must not depend on their values.

@@ -157,11 +157,13 @@ class TableReader:
             yield weights
 
     def _read_once(self, kind: str, aggregation: Aggregation, most: int | None, read: Callable[[], Exact]) -> Exact:
-        """Return the exact result (before noise) of `aggregation`, from the cache if it is there.
+        """Return the exact result (before noise) of `aggregation`, from the cache or else from the tables.
 
-        If the cache does not have the result for the current version of the tables, `read` is called and its result
-        cached. `kind` is the name of the method that reads, such as "histogram". `most` is the most groups that this
-        method returns, or None if it returns all groups.
+        The cache keeps results by the version of the tables. `read` is called to read the tables, and its result is
+        cached unless the version is unknown or the aggregation lists very many public groups.
+
+        - `kind` is the name of the method that reads, such as "histogram", as a part of the cache's key.
+        - `most` is the most groups that this method returns, or None if it returns all groups.
         """
         results = self._results
         if results is None or len(aggregation.domain or ()) > _LARGEST_DOMAIN:
