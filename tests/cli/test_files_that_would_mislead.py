@@ -3,10 +3,12 @@
 Each test asks by the command line, runs what the refusal proposes to paste, and compares with the true counts.
 """
 
+import io
 import json
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -281,3 +283,103 @@ def test_a_copy_changes_the_column_that_is_asked_in_a_file_of_many_columns(setwi
     assert_counts(done)
     rows = json.loads(done.stdout[done.stdout.find('{"') :])["rows"]
     assert all(row["mean"]["value"] == pytest.approx(7, abs=1) for row in rows)
+
+
+def line(user: int) -> str:
+    return f"u{user},{plain(user)}"
+
+
+QUOTED_LINES = [f'"u{user},""{CITIES[user % 4]}"",{user % 50}"' for user in USERS]
+SPACED_LINES = [f'u{user}, "{CITIES[user % 4]}", {user % 50}' for user in USERS]
+LINES = {
+    "in quotes, with the header": ('"user,city,amount"', *QUOTED_LINES),
+    "in quotes, below the header": ("user,city,amount", *QUOTED_LINES),
+    "with a blank after each comma": ("user, city, amount", *SPACED_LINES),
+    "above a header again": ("user,city,amount", *map(line, USERS), "User,City,Amount"),
+    "above a header with a mark": ("\ufeffuser,city,amount", *map(line, USERS), "\ufeffuser,city,amount"),
+    "ended by carriage returns": ("user,city,amount", *map(line, USERS)),
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_lines_that_are_no_records_are_read_by_the_command_of_the_refusal(kind: str, setwise: Command, tmp_path: Path):
+    path = tmp_path / "lines.csv"
+    path.write_text(("\r" if "carriage" in kind else "\n").join(LINES[kind]) + "\n")
+    refused = ask(setwise, path)
+    assert refused.returncode
+    assert_counts(pasted(setwise, refused))
+    assert "column_1" not in setwise("check", path, "--user", "user").stderr
+
+
+@pytest.mark.parametrize("cell", ['12" pipe', '"the "old" town"', 'the "old" town'])
+def test_quotes_that_are_not_doubled_are_mended_by_the_command_of_the_note(cell: str, setwise: Command, tmp_path: Path):
+    path = tmp_path / "towns.csv"
+    path.write_text(table(lambda user: plain(user) if user % 4 else f"{cell},{user % 50}"))
+    noted = " ".join(ask(setwise, path).stderr.split())
+    assert "100 of 400 lines are not records" in noted
+    assert "a copy that is read: python3" in " ".join(setwise("check", path).stdout.split())
+    command = noted[noted.index("python3 -c") :].partition(" note: ")[0]
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    copied = ask(setwise, tmp_path / "towns.clean.csv")
+    town = cell[1:-1] if cell.startswith('"') else cell
+    assert counts(copied) == pytest.approx({**dict.fromkeys(CITIES[1:], 100), town: 100}, abs=20)
+    assert "records" not in copied.stderr
+
+
+def test_quotes_are_not_mended_where_cells_go_on_over_lines(setwise: Command, tmp_path: Path):
+    path = tmp_path / "towns.csv"
+    folded = '"a\nhe said ""hi"", b,c\nend"'
+    path.write_text(table(lambda user: f"{folded},{user}" if user % 4 else f'12" pipe,{user % 50}'))
+    assert "python3" not in ask(setwise, path).stderr
+
+
+def test_texts_with_commas_in_a_file_of_one_column_are_no_lines_in_quotes(setwise: Command, tmp_path: Path):
+    path = tmp_path / "names.csv"
+    path.write_text('user\n"Smith, John"\n"Doe, Jane"\n')
+    checked = setwise("check", path, "--user", "user", "--json")
+    assert checked.returncode == 0, checked.stderr
+    assert json.loads(checked.stdout)["users"] == 2
+
+
+def archive(name: str) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as opened:
+        opened.writestr(name, "x")
+    return data.getvalue()
+
+
+OTHER_FORMATS = {
+    "a list of JSON": (json.dumps([{"user": f"u{user}", "city": "Oslo"} for user in USERS]).encode(), "is JSON"),
+    "JSON lines": (b"".join(b'{"user": "u%d"}\n' % user for user in USERS), "is JSON"),
+    "a web page": (b"<!DOCTYPE html><table><tr><td>u1</td></tr></table>", "is a web page"),
+    "an archive": (archive("visits.csv"), "is a zip archive"),
+    "a workbook": (archive("xl/workbook.xml"), "is a spreadsheet"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FORMATS)
+def test_a_file_that_is_no_csv_is_refused_with_what_it_is(kind: str, setwise: Command, tmp_path: Path):
+    data, message = OTHER_FORMATS[kind]
+    path = tmp_path / "visits.csv"
+    path.write_bytes(data)
+    for refused in (ask(setwise, path), setwise("check", path, "--user", "user")):
+        assert refused.returncode
+        assert message in refused.stderr
+    if "JSON" in kind:
+        command = refused.stderr[refused.stderr.index("python -c") :].replace("python", sys.executable, 1)
+        subprocess.run(command, shell=True, check=True, timeout=60)
+        assert setwise("count", tmp_path / "visits.parquet", "--user", "user", "--epsilon", "1").returncode == 0
+
+
+def test_a_row_that_begins_like_json_decides_nothing(setwise: Command, tmp_path: Path):
+    """Only a header may decide how a file is read: the first row of a file without a header is a user's."""
+    path = tmp_path / "events.csv"
+    path.write_text('{"a",1\nu2,2\n')
+    words = ("--no-header", "--columns", "user,n", "--user", "user", "--epsilon", "1")
+    assert setwise("count", path, *words).returncode == 0
+
+
+def test_a_remark_below_the_rows_is_noted(setwise: Command, tmp_path: Path):
+    path = tmp_path / "export.csv"
+    path.write_text(table(plain) + "\n400 rows exported,,\n")
+    assert "its last line has one cell alone, '400 rows exported'" in ask(setwise, path).stderr

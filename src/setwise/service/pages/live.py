@@ -19,6 +19,9 @@ router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 _MOST_ROWS = 50
 """The most items in the table of a series, the largest first."""
 
+_MOST_LINES = 5
+"""The most items in the chart of a series: as many colours as the pages have."""
+
 Window = Annotated[int | None, Query(ge=1, le=4000)]
 On = Annotated[str | None, Query(max_length=10)]
 """The first day of the period whose largest items the table shows; the last period if it is left out or empty."""
@@ -63,6 +66,12 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
         "series.html",
         series=record,
         rows=rows,
+        lines=[
+            {"item": str(line.item), "values": line.values, "intervals": line.intervals} for line in lines[:_MOST_LINES]
+        ],
+        drawn=_MOST_LINES,
+        unit="users" if view.unit == "user" else "user-days",
+        charts=True,
         hidden=len(view.lines) - len(rows),
         window=window,
         last=view.periods[place] if view.periods else None,

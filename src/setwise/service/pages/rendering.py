@@ -41,6 +41,37 @@ def small(value: float) -> str:
     return short_exponents(rounded_up(value, 3))
 
 
+def detail(value: object) -> str:
+    """Return one detail of an audit event, such as what a dataset was registered with, as text for people.
+
+    The members of a list are separated by commas, and those of a dict stand behind their names. Of a hash only the
+    first ten characters are shown, because nobody reads more.
+
+    >>> detail({"contributions": 3, "reads": ["a", "b"], "cap": None}), detail(False)
+    ('contributions 3, reads (a, b)', 'no')
+    """
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            members = ((name, member) for name, member in value.items() if member not in (None, "", [], {}))
+            return ", ".join(f"{name} {_nested(member)}" for name, member in members)
+        case list():
+            return ", ".join(map(_nested, value))
+        case str() if len(value) == _HASH_LENGTH and not set(value) - set("0123456789abcdef"):
+            return value[:10] + "…"
+        case _:
+            return str(value)
+
+
+def _nested(member: object) -> str:
+    """Return a member of a list or dict as text for people: in brackets if it is a list or dict itself."""
+    return f"({detail(member)})" if isinstance(member, dict | list) else detail(member)
+
+
+_HASH_LENGTH = 64
+"""The number of characters of a SHA-256 hash in hexadecimal digits."""
+
 _ERROR_TITLES = {
     401: "Sign in",
     402: "The account cannot pay",
@@ -65,6 +96,7 @@ def _environment() -> Environment:
     filters: dict[str, Callable[..., object]] = {
         "promise": lambda value: rounded_up(value, 4),
         "small": small,
+        "detail": detail,
         "moment": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
         "use_in_words": lambda text: use_in_words(parse_use(text)),
         "kind_in_words": lambda text: kind_in_words(parse_use(text).guarantee),
