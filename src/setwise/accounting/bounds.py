@@ -666,11 +666,11 @@ def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
-    """Return the uses in `kinds` as stages, in the order with the largest delta of all orders.
+    """Return the uses in `kinds` as stages in the order with the largest delta: bounded-range uses come last.
 
     A stage is a set of uses that the analyst makes in any order. The first stage has all uses with fixed dominating
-    pairs (if there are any), and the last stage all bounded-range uses. The result serves for analysts who may choose
-    the order.
+    pairs (called linear here), if there are any. The last stage has all bounded-range uses. Callers bound the delta of
+    analysts who may choose the order: no order has a larger delta than this one.
     """
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)

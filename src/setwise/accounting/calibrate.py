@@ -218,16 +218,17 @@ def _search(
 ) -> float | None:
     """Return a point between `worst` and `best` whose delta just meets the wanted delta; None if even `best` does not.
 
-    A point is the logarithm of a plan's free parameter (noise or epsilon) or, if `spacing` is 1, a number of uses.
+    A point is a value of the one number that a plan leaves open: the logarithm of its noise or epsilon or, if `spacing`
+    is 1, its number of uses.
 
     - `worst` is the point with the largest delta, and `best` the point with the smallest.
     - `excess` maps a point to two numbers: log(d / wanted delta), where d is an upper bound on delta, and log(d / c),
       where c is a lower bound. The point meets the target if the first number is at most 0; the second is its
       uncertainty.
-    - `start` is the point evaluated first. `rate` estimates how much the first number changes there per unit of the
-      point.
-    - `spacing`: the search ends when a point that meets the target, and one that does not, are at most this far apart.
-      It ends earlier if the uncertainty is too large to tell whether another point is better.
+    - `start` is the point evaluated first. `rate` is roughly how much log delta changes near `start` if the point
+      changes by 1.
+    - `spacing`: the search ends when a point that meets the target, and a point that does not, are at most this far
+      apart. It ends earlier if the uncertainty is too large to tell whether another point is better.
     """
     # The search also ends if further steps could not show that a better point exists. For logarithms, they could not if
     # the excess of the point is no further below 0 than its uncertainty. For numbers of uses, they could not if the

@@ -152,13 +152,16 @@ class Composition:
         return self._tighten(quick, Target("delta", epsilon), _QUICK)
 
     def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
-        """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
+        """Return the bracket `quick` for the epsilon at `delta`, made narrower by bounds for other analysts.
 
-        An interaction is what the analyst may decide on the fly. Upper bounds for analysts who may decide more, and
-        lower bounds for analysts who may decide less, are valid for this composition too. The upper end of the result
-        is slightly above the upper end of `epsilon(delta)`: by at most 0.15% if `quick` replaces hundreds of
-        bounded-range uses by one Gaussian, and otherwise by at most 0.005%, because `quick` rounds privacy losses more
-        coarsely than `epsilon`.
+        `quick` is a result of `quick_epsilon(delta)`. How much an analyst may decide after seeing answers is called the
+        interaction. An analyst who may decide more can reach at least the same epsilon. So the upper end of a bracket
+        for an analyst who may decide more, and the lower end of one for an analyst who may decide less, hold for this
+        composition too.
+
+        The upper end of the result is slightly above the upper end of `epsilon(delta)`, which takes longer to compute:
+        by at most 0.15% if `quick` replaces hundreds of bounded-range uses by one Gaussian, and otherwise by at most
+        0.005%, because `quick` rounds privacy losses more coarsely.
         """
         # The upper end of a stronger interaction, and the lower end of a weaker one, are valid for this composition
         # too.

@@ -175,8 +175,9 @@ def _gain(item: MenuItem, tilt: float) -> float:
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
     """Return pairs (menu item, price of one use in whole units) for a menu that promises (`epsilon`, `delta`)-DP.
 
-    A menu is a price list; its `items` are the guarantees that it lists. Prices are about in proportion to what a use
-    adds to the overall epsilon, so that the bound is about equally tight whatever the budget is spent on.
+    A menu is a price list; its `items` are the guarantees that it lists. Prices are about in proportion to how much a
+    use adds to the overall epsilon. Otherwise an account that buys only the item with the highest price for its effect
+    would have spent all units long before it reaches the promised epsilon.
     """
     # The cost of an item is roughly in proportion to its gain, log E[exp(tilt L)], where L is the worst privacy loss of
     # the item (see `_gain`). The tilt is about the rate at which log delta falls with epsilon for the Gaussian

@@ -83,11 +83,13 @@ class PriceConfig:
     """Many equal uses are paid in blocks, to save time. A block of several uses costs at most the budget left after it,
     divided by this number."""
     lattice_shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0)
-    """Integer Gaussian noise needs some Gaussian noise after it, for the proof of its price. These amounts (as mu
-    squared) are tried, in units of the price of continuous Gaussian noise divided by sigma^2."""
+    """The proof of a price for integer Gaussian noise lets Gaussian noise of some mu squared b follow it. The balance
+    that remains provides this Gaussian, and the price includes what the balance lacks of b. If m is the price of
+    continuous Gaussian noise of the same sigma, the b tried are these numbers times m / sigma^2."""
     slight: float = 1e-6
-    """The price follows from a number with a given integral. If the integrand bends less than this, relative to its
-    size, a parabola replaces the integral, and the price is too large by about the square of this share."""
+    """A price is computed from the number d up to which an integral from 0 has a given value. If the integrand changes
+    by less than this share between 0 and d, a polynomial in d replaces the integral, to save time. The price is then
+    too large by a share of about the square of this number."""
     enough: float = 1e-5
     """If the price of integer Gaussian noise exceeds that of continuous Gaussian noise by at most this share, no
     smaller price is searched for."""

@@ -164,9 +164,12 @@ _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def _large(value: float) -> str:
-    """Return `value` as text with two significant digits, rounded down; a million or more in words: "3.3 million".
+    """Return `value`, the n of "one in n", as text with two significant digits; a million or more is put in words.
 
-    The text completes "one in", a chance, which must not be understated.
+    The number is rounded down, because the chance of one in n must not be understated.
+
+    >>> _large(3_399_999.0), _large(1e6), _large(1_234.0)
+    ('3.3 million', 'a million', '1,200')
     """
     two = float(rounded_down(value, 2))
     for unit, name in _LARGE:

@@ -92,10 +92,11 @@ def worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return
 
     def composed(law: TwoPointLaw) -> Bound:
-        """Return the bound on all uses, if the uses of one zCDP guarantee have the two-valued privacy loss `law`.
+        """Return the bound on all uses, if those with the guarantee `worst` are mechanisms with the privacy loss `law`.
 
-        The guarantee is that of `worst`, a variable of the function around it: the zCDP use with the largest count
-        times rho. If mechanisms with the loss `law` satisfy the guarantee, no proof can promise less than this bound.
+        `worst`, a variable of the function around it, is the zCDP guarantee with the largest count times rho, and `law`
+        is a loss with two values. If mechanisms with this loss satisfy the guarantee, no theorem that uses only the
+        guarantee can promise a smaller delta or epsilon than this bound.
         """
         linear = (*beside.linear, (law, worst.count))
         return linear_bound(replace(beside, linear=linear, failed=kinds.failed))
@@ -105,9 +106,11 @@ def worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         at = max(epsilon, 1e-9)
 
         def reached(candidate: TwoPointLaw, at: float = at) -> float:
-            """Return a lower bound on delta at epsilon `at`, if uses of one zCDP guarantee have the loss `candidate`.
+            """Return a lower bound on the delta of all uses at epsilon `at`, for one example of zCDP mechanisms.
 
-            `candidate` is a privacy loss with two values. A search looks for the candidate with the largest result.
+            In the example, the uses with the guarantee `worst` (the zCDP guarantee with the largest count times rho)
+            have the privacy loss `candidate`, which has two values. A search calls this function to find the candidate
+            with the largest delta.
             """
             return composed(candidate).delta(at).lower
 

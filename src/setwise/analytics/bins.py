@@ -147,7 +147,12 @@ class Group:
 
 
 def parse_group(text: str) -> Group:
-    """Return the group that a text such as ``age by 10`` stands for.
+    """Return the group that a text stands for: a column, or a column in bins.
+
+    - ``city`` is a column without bins.
+    - ``age by 10`` divides numbers into bins of width 10.
+    - ``at by month`` makes every month of every year a group, and ``month of at`` every month of the calendar, so that
+      January of all years is one group.
 
     A name in double quotes is a column name, even if it reads like a bin, as in `"stand by 10"`.
     """

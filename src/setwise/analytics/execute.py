@@ -58,10 +58,12 @@ class RoundReader(Protocol):
     """
 
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
-        """Return the exact weight, a sum over users, of every group whose label is not in `found_labels`.
+        """Return the exact weight of every group whose label is not in `found_labels`.
 
-        `found_labels` are the labels of the groups that earlier rounds (noisy passes over the table) of the search
-        found.
+        The weight of a group is a sum over its users. A user who is in n groups not found yet adds about 1 / sqrt(n) to
+        each of them. `found_labels` are the labels of the groups that earlier rounds (noisy passes over the table)
+        found. The result also has two sums from which the numbers of users and of groups per user are estimated. All
+        are private: the caller adds noise.
         """
         ...
 
@@ -321,9 +323,10 @@ class _EngineFailures:
 
 
 class _EngineReader:
-    """A reader of private rows that passes every call on to the reader `reader`, and records its errors in `failures`.
+    """A reader of private rows that passes every call on to `reader`, and records the errors that the engine raises.
 
-    The record tells an error of an engine, whose message reveals nothing about rows, from any other error.
+    `failures` gets the record. It distinguishes an error of an engine, whose message reveals nothing about rows and may
+    be shown, from any other error.
     """
 
     def __init__(self, reader: Reader, failures: _EngineFailures) -> None:

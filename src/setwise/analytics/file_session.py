@@ -76,9 +76,10 @@ class FileSession(Session):
         return self._with_needed_types(lambda session: session.plan(query, budget))[1]
 
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
-        """Plan `query`, charge it to `budget`, read columns as the types that it needs, and return the noisy answer.
+        """Plan `query`, charge it to `budget`, read the file, and return the noisy answer.
 
-        Asking again under the same `key` returns the stored answer at no cost; None makes a new key.
+        Columns of the file are read as the types that the query needs. Asking again under the same `key` returns the
+        stored answer at no cost; None makes a new key.
         """
         return self.for_question(query, budget).ask(query, budget, key=key)
 

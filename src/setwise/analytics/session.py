@@ -574,8 +574,9 @@ class Session(Askable):
     def spent(self) -> tuple[Use, ...]:
         """The mechanisms that all questions so far were charged for, as privacy guarantees and numbers of runs.
 
-        If an account pays, these are all charges to the account in its budget period, also by other sessions. An
-        account with a budget sums up the mechanisms in one or two guarantees that bound what they reveal together.
+        If an account pays, these are all charges to the account in its budget period, also charges by other sessions.
+        For an account with an (epsilon, delta) budget, the mechanisms are not listed; one or two guarantees bound what
+        all of them reveal together.
         """
         if self._account is not None:
             return self._account.status().spent

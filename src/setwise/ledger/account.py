@@ -81,8 +81,8 @@ class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
     - `state` is "open", "frozen" or "closed".
-    - `spent` maps each balance of the account to the units spent from it in the budget period `period`. Most balances
-      are divided into 2^60 units.
+    - `spent` maps each balance of the account to the units spent from it in the budget period `period`. For most
+      balances, a unit is 2^-60 of the budget.
     - `cap` is what remains of the cap, the joint budget of the dataset's accounts. For a cap that adds up zCDP, `cap`
       instead maps each balance of the cap to the units spent from it. `cap` is None if the dataset has no cap.
     """
@@ -269,12 +269,17 @@ class Account:
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], slice_units: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return (refill, price): what an account's slice first gets from the cap, and what it then pays for `uses`.
+        """Return (refill, price): the units that an account's slice first gets from the cap, and then pays for `uses`.
 
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
-        - `refill` and `price` map each balance to units (a full balance has 2^60); `refill` may be empty.
-        - `slice_units` maps each balance to the units of it that are in the slice now.
+        `refill`, `price` and `slice_units` map balances of the cap to units, as in `{"wallet": 5}`; a unit is 2^-60 of
+        the balance's budget.
+
+        - `refill` is empty if the slice can pay by itself, at a price that is at most 2% above the price from the whole
+          cap.
+        - `slice_units` has the units that are in the slice now.
         - `rule` says which balances pay: the Gaussian wallet (a sum of mu squared), the sum of epsilons, or both.
+
         Raises `Refused` if even the refilled slice cannot pay.
         """
         slice_price = cap.totals.pay(uses, slice_units, rule)
@@ -353,9 +358,9 @@ class Account:
         example, is paid once and answered in parts. If the part has an answer already, that answer is returned: show
         people only the returned text.
 
-        The parts are answered after the charge, when the account may have less left. So the charge must have a price
-        that is right at every balance: either `reserve` made the charge, or all its uses have a fixed price, as
-        Gaussian noise has.
+        A part may be answered long after the charge. By then less may be left in the account, and some uses would cost
+        more. So the charge must have a price that holds for later answers, too: either the charge was made by
+        `reserve`, or all its uses have a fixed price, as Gaussian noise has.
 
         Raises `BudgetExhausted` for a new part if the account is not open. Raises `InvalidParameter` if the account
         lacks the charge, if a part of the charge was refunded, or if its price was right only at the time of the

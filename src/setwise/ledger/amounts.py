@@ -83,8 +83,8 @@ class BudgetTotals(Protocol):
 
         "wallet" pays in mu squared, "sum" in epsilons, and "rho" in zCDP. With two names, a charge is accepted as long
         as one of these balances can pay; the other may be empty. Probabilities of failure are paid from a further
-        balance, which is not in the result. `amounts` maps each balance to the units that were spent from it; most full
-        balances have 2^60 units.
+        balance, which is not in the result. `amounts` maps each balance to the units that were spent from it; for most
+        balances, a unit is 2^-60 of the budget.
         """
         ...
 
@@ -92,14 +92,15 @@ class BudgetTotals(Protocol):
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         An outright failure is an event in which everything may be revealed. `amounts` maps each balance, such as "rho",
-        to the units spent from it; most full balances have 2^60 units.
+        to the units spent from it; for most balances, a unit is 2^-60 of the budget.
         """
         ...
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        The sum is infinity if it is unknown. `amounts` maps each balance, such as "sum", to the units spent from it.
+        `amounts` maps each balance, such as "sum", to the units spent from it. The result is infinity if the sum is
+        unknown: if this kind of budget does not record it, or if the charges exceed the balance that records it.
         """
         # Unknown if this kind of budget does not record the sum, or if a charge was larger than the balance that
         # records it.
@@ -116,7 +117,8 @@ class BudgetTotals(Protocol):
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest privacy guarantees, with counts, that the remaining budget can pay together; () if none.
 
-        `amounts` maps each balance, such as "wallet", to the units that remain in it; most full balances have 2^60.
+        `amounts` maps each balance, such as "wallet", to the units that remain in it; for most balances, a unit is
+        2^-60 of the budget.
         """
         ...
 
@@ -147,7 +149,7 @@ class AccountTotals(BudgetTotals, Protocol):
         """Return a sentence about what is missing to pay for `uses`, or None if the budget can pay for them.
 
         `uses` are privacy guarantees with counts. `spent` maps each balance, such as "wallet", to the units spent from
-        it; most full balances have 2^60 units.
+        it; for most balances, a unit is 2^-60 of the budget.
         """
         ...
 
@@ -205,7 +207,7 @@ class Totals:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         An outright failure is an event in which everything may be revealed. `amounts` maps the balances "rho" and
-        "failure" to the units spent from them; a full balance has 2^60 units.
+        "failure" to the units spent from them; a unit is 2^-60 of the balance's budget.
         """
         return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -230,7 +232,7 @@ class Totals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return 0 if nothing was spent, and infinity otherwise, because a zCDP filter does not record largest losses.
 
-        `amounts` maps each balance to the units spent from it; a full balance has 2^60 units.
+        `amounts` maps each balance to the units spent from it; a unit is 2^-60 of the balance's budget.
         """
         return math.inf if any(amounts.values()) else 0.0
 
@@ -244,7 +246,7 @@ class Totals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return one zCDP guarantee that reveals as much as everything paid so far; () if nothing was spent.
 
-        `amounts` maps each balance to the units spent from it; a full balance has 2^60 units.
+        `amounts` maps each balance to the units spent from it; a unit is 2^-60 of the balance's budget.
         """
         worth = self.worth(amounts)
         return (
@@ -252,9 +254,10 @@ class Totals:
         )
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest zCDP guarantee that the remaining units can pay; () if none.
+        """Return the largest zCDP guarantee that the rest of this budget can pay, as a tuple of one use; () if none.
 
-        `amounts` maps the balances "rho" and "failure" to the units that remain; a full balance has 2^60 units.
+        `amounts` maps the balances "rho" and "failure" to the units that remain. A unit is 2^-60 of the balance's limit
+        (the field of the same name), so 2^59 units of "rho" pay for a guarantee with half of `rho`.
         """
         rho, failure = worth_below(amounts[RHO], self.rho), worth_below(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
@@ -304,7 +307,7 @@ class WalletTotals:
         `uses`, the other is emptied, because it would no longer bound the loss of all charges. If neither can pay, the
         returned price exceeds the wallet, so that the database refuses the charge.
 
-        `spent` maps each balance to the units spent from it before; a full one has 2^60.
+        `spent` maps each balance to the units spent from it before; a unit is 2^-60 of the balance's budget.
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
@@ -372,8 +375,8 @@ class WalletTotals:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         An outright failure is an event in which everything may be revealed. `amounts` maps each balance to the units
-        spent from it; a full one has 2^60. The balance "rho" records the rho of the charges and refuses none. If it is
-        used up, rho is unknown, and infinite in the result.
+        spent from it; a unit is 2^-60 of the balance's budget. The balance "rho" records the rho of the charges and
+        refuses none. If it is used up, rho is unknown, and infinite in the result.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -404,8 +407,9 @@ class WalletTotals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
 
-        `amounts` maps each balance to the units spent from it; a full one has 2^60. If the balance "sum", which records
-        this sum, is used up by a charge that did not fit into it, the sum is unknown, and the result is infinity.
+        `amounts` maps each balance to the units spent from it; a unit is 2^-60 of the balance's budget. If the balance
+        "sum", which records this sum, is used up by a charge that did not fit into it, the sum is unknown, and the
+        result is infinity.
         """
         # A charge larger than the balance "sum" takes all of it, so an empty balance says nothing about the sum.
         # Without a `limit` there is no such balance.
@@ -418,7 +422,7 @@ class WalletTotals:
 
         One is Gaussian noise with the spent mu^2 or, if mu^2 is used up, pure DP with the spent sum of epsilons. The
         other is (0, delta)-DP with the spent failure probability. `amounts` maps each balance to the units spent from
-        it; a full balance has 2^60 units.
+        it; a unit is 2^-60 of the balance's budget.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
@@ -430,7 +434,7 @@ class WalletTotals:
 
         One is Gaussian noise, or pure DP if the wallet (a budget in mu squared) is empty. The other is (0, delta)-DP
         with the remaining failure probability as delta. A guarantee for which nothing remains is left out. `amounts`
-        maps each balance to the units that remain in it; a full balance has 2^60 units.
+        maps each balance to the units that remain in it; a unit is 2^-60 of the balance's budget.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -505,10 +509,11 @@ def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use
 
 
 def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
-    """Return a sentence that says what is missing to pay for `uses`, for an account with a Gaussian wallet.
+    """Return a sentence that tells people what an account lacks to pay for `uses` (privacy guarantees with counts).
 
-    `uses` are privacy guarantees with counts. The account can pay for them neither from `wallet`, the mu^2 that remains
-    in the wallet, nor from `summed`, the epsilon that remains of the sum of epsilons.
+    The account can pay from a Gaussian wallet (a limit on a sum of mu^2) or from a second balance (a limit on the sum
+    of epsilons), but neither has enough left. `wallet` is the mu^2 that is left in the wallet, and `summed` is the
+    epsilon that is left in the second balance.
     """
     # The sum never pays for Gaussian noise, whose epsilon is unbounded. So the sentence is about the wallet, unless the
     # wallet is empty.

@@ -22,8 +22,8 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 class CapBalance:
     """What remains of a dataset's cap, the joint budget of all its accounts.
 
-    The cap has several balances, such as "wallet" (mu squared); a full balance has 2^60 units. An account is identified
-    by the number of the record that opened it.
+    The cap has several balances, such as "wallet" (mu squared); a unit is 2^-60 of the balance's budget. An account is
+    identified by the number of the record that opened it.
 
     - `free` maps each balance to the units that are reserved for no account.
     - `held` maps the number of each account with reserved units to a dict: balance name to units reserved for it.
@@ -91,7 +91,8 @@ class SharedCap:
 
         The cap is a dataset's joint budget, and a slice the part of it that is reserved for one account.
         - `uses` are privacy guarantees with counts.
-        - `slice_units` maps each balance to the units of it that are in the slice now; a full balance has 2^60.
+        - `slice_units` maps each balance to the units of it that are in the slice now; a unit is 2^-60 of the balance's
+          budget.
         - `rule` says which of the cap's balances pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
 
         Nothing is moved here. The cap's row is locked until the transaction of `connection` ends, so that no other
@@ -130,9 +131,9 @@ class SharedCap:
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
-        - `wanted` maps balances to the units that the cap needs; a full balance has 2^60. At least half of the slice's
-          units of a wanted balance are moved even if the cap needs fewer, so that the next charge of another account
-          need not move units again. None moves the whole slice.
+        - `wanted` maps balances to the units that the cap needs; a unit is 2^-60 of the balance's budget. At least half
+          of the slice's units of a wanted balance are moved even if the cap needs fewer, so that the next charge of
+          another account need not move units again. None moves the whole slice.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
@@ -216,6 +217,6 @@ class SharedCap:
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
         """Return how many units of each balance of the cap (a dataset's joint budget) no account has reserved.
 
-        `spent` maps each balance to the units that accounts have reserved; a full balance has 2^60 units.
+        `spent` maps each balance to the units that accounts have reserved; a unit is 2^-60 of the balance's budget.
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

@@ -312,10 +312,14 @@ class Ledger:
         self.account(name).give_back()
 
     def check_pays(self, *, account: str, dataset: str, known_as: str) -> None:
-        """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about the data `known_as`.
+        """Raise `InvalidParameter` unless an account may pay for questions about the data named `known_as`.
 
-        `dataset` is the dataset that the account was opened for (empty for none), and `known_as` the name of the
-        dataset that is asked about. `account` is the account's name, only for the message.
+        - `account` is the account's name, only for the message.
+        - `dataset` is the dataset that the account was opened for, or "" for none.
+
+        An account opened for a dataset pays for that dataset only, under any name of the same data. An account opened
+        for no dataset may not pay for data on which the ledger has accounts or a joint budget, because the joint
+        promise of these accounts would not include its charges.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=account, dataset=dataset, known_as=known_as)

@@ -220,10 +220,11 @@ class MenuTotals:
         return (Use(ApproxDP(epsilon=self.epsilon, delta=self.delta)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return one zCDP guarantee that reveals at least as much as everything paid so far, in a tuple.
+        """Return one zCDP guarantee that reveals at least as much as everything paid so far, as a tuple of one use.
 
-        `amounts` maps each balance to the units spent from it; a full balance "rho" has 2^60 units. The tuple is empty
-        if nothing was spent, or if rho is unknown because the charges have used up the balance "rho", which records it.
+        `amounts` maps each balance to the units spent from it. The balance "rho" only records the zCDP rho of the
+        charges and refuses none; a unit is 2^-60 of its size. The tuple is empty if nothing was spent. The tuple is
+        also empty if the charges have used up "rho", because their rho is then unknown.
         """
         spent = self.worth(amounts)
         if not (spent.rho or spent.failure_sum) or spent.rho == math.inf:

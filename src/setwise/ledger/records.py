@@ -105,8 +105,11 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
     """Return `amounts` as JSON text, for an entry that moves budget between a dataset's cap and one account's slice.
 
     The cap is the joint budget of all accounts on the dataset, and a slice the part of it that is reserved for one
-    account. `amounts` maps each balance of the cap, such as "wallet", to the units to move, of 2^60 in a full balance.
-    A positive number moves units into the slice, a negative one back to the cap.
+    account. `amounts` maps balances of the cap to the units to move; a unit is 2^-60 of the balance's budget. A
+    positive number moves units into the slice, a negative number moves them back to the cap.
+
+    >>> write_amounts({"wallet": 5, "failure": -2})
+    '{"failure":-2,"wallet":5}'
     """
     return canonical(amounts)
 
@@ -115,9 +118,12 @@ def read_amounts(text: str) -> dict[str, int]:
     """Return how many units of each balance a ledger entry moves between a dataset's cap and an account's slice.
 
     The cap is the joint budget of all accounts on the dataset, and a slice the part of it that is reserved for one
-    account. A positive number moves units into the slice, a negative one back to the cap; a full balance has 2^60.
-    `text` is the JSON text that `write_amounts` returned. Raises `ValueError` for JSON of another form, or for an
-    amount of 0.
+    account. A positive number moves units into the slice, a negative number moves them back to the cap; a unit is 2^-60
+    of the balance's budget. `text` is the JSON text that `write_amounts` returned. Raises `ValueError` for JSON of
+    another form, or for an amount of 0.
+
+    >>> read_amounts('{"failure":-2,"wallet":5}')
+    {'failure': -2, 'wallet': 5}
     """
     amounts = json.loads(text)
     if not isinstance(amounts, dict) or not all(type(units) is int and units for units in amounts.values()):

@@ -158,7 +158,7 @@ class CapTotals:
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
 
         - `uses` are privacy guarantees with counts.
-        - `slice_units` maps each balance to the units of it in the slice; a full balance has 2^60.
+        - `slice_units` maps each balance to the units of it in the slice; a unit is 2^-60 of the balance's budget.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
         Theorem: docs/optimal-composition.md, "Slices".
@@ -183,7 +183,7 @@ class CapTotals:
 
         - `uses` are privacy guarantees with counts.
         - `price` maps each balance to the units that were paid, and `slice_units` to the units in the slice before the
-          payment. A full balance has 2^60 units.
+          payment. A unit is 2^-60 of the balance's budget.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
         In the wallet, `uses` cost more if less remains in the slice after the payment. Prices are computed for some
@@ -222,7 +222,7 @@ class CapTotals:
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
         - `uses` are privacy guarantees with counts.
         - `slice_units` maps each balance to the units of it in the slice now, and `free` to the units that are in no
-          slice. A full balance has 2^60 units.
+          slice. A unit is 2^-60 of the balance's budget.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
         A use costs more from a smaller slice. A balance is refilled if its units in the slice cannot pay for `uses` at
@@ -249,7 +249,8 @@ class CapTotals:
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` are privacy
         guarantees with counts. `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of
-        epsilons, or both. A full balance has 2^60 units, so a result above 2^60 means that no slice can pay for `uses`.
+        epsilons, or both. A unit is 2^-60 of the balance's budget, so a result above 2^60 means that no slice can pay
+        for `uses`.
         """
         costs = self._costs(uses)
         wanted = costs.fixed_costs(rule)
@@ -261,7 +262,7 @@ class CapTotals:
         """Return which balances of the cap (a dataset's joint budget) would still pay after a payment for `uses`.
 
         - `uses` are privacy guarantees with counts.
-        - `remaining` maps each balance to the units that remain in it; a full balance has 2^60.
+        - `remaining` maps each balance to the units that remain in it; a unit is 2^-60 of the balance's budget.
         - `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both.
 
         A balance that cannot pay for `uses` is dropped for good. So the result is `rule` if every balance that pays now
@@ -298,7 +299,7 @@ class CapTotals:
         happens.
 
         - `uses` are privacy guarantees with counts.
-        - `remaining` maps each balance to the units that remain in it; a full balance has 2^60.
+        - `remaining` maps each balance to the units that remain in it; a unit is 2^-60 of the balance's budget.
         - `rule` says which balances pay now: the wallet, the sum, or both.
 
         Returns None if no balance would be given up, or if the cap cannot pay for `uses` at all.
@@ -311,7 +312,7 @@ class CapTotals:
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
         """Return the cost of `uses` (guarantees with counts) to this cap (a dataset's joint budget), in units.
 
-        A full balance of the cap has 2^60 units. The result is cached, because computing the prices in the wallet takes
+        A unit is 2^-60 of the cap's balance. The result is cached, because computing the prices in the wallet takes
         long.
         """
         return _costs_of(self, tuple(uses))
@@ -320,7 +321,7 @@ class CapTotals:
         """Return the probability of outright failure of all that the cap (joint budget) has paid for, as a `Spent`.
 
         An outright failure may reveal everything; its probability is rounded up. `amounts` maps each balance to the
-        units spent from it; a full balance has 2^60 units.
+        units spent from it; a unit is 2^-60 of the balance's budget.
 
         A `Spent` has a zCDP rho too, which a cap does not record (`rho_drawn` in status.py computes it from the
         accounts). The rho of the result is therefore infinite, or 0 if the cap's Gaussian wallet (a budget in mu
@@ -332,8 +333,8 @@ class CapTotals:
         """Return the sum of the largest privacy losses (epsilons) of all charges that the cap has paid.
 
         The cap is a dataset's joint budget; the sum is rounded up. `amounts` maps each balance to the units spent from
-        it; a full balance has 2^60 units. A cap that pays from its Gaussian wallet (mu squared) alone does not record
-        the sum: the result is then infinite, or 0 if nothing was spent.
+        it; a unit is 2^-60 of the balance's budget. A cap that pays from its Gaussian wallet (mu squared) alone does
+        not record the sum: the result is then infinite, or 0 if nothing was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], self.limit)
@@ -370,7 +371,7 @@ class CapTotals:
 
         They are "wallet" (mu squared), "sum" (of epsilons), or both. If both are returned, a charge takes units from
         both, until one of them cannot pay and is dropped for good. `amounts` maps each balance, such as "wallet", to
-        the units spent from it; most full balances have 2^60 units.
+        the units spent from it; for most balances, a unit is 2^-60 of the budget.
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
@@ -380,7 +381,7 @@ class CapTotals:
         The cap is a dataset's joint budget. One guarantee is Gaussian noise with the spent mu^2, or pure DP with the
         spent sum of epsilons if only this sum still pays. The other is (0, delta)-DP for outright failures (which may
         reveal everything), where delta is the probability of failure that was paid for. `amounts` maps each balance to
-        the units spent from it; a full balance has 2^60 units.
+        the units spent from it; a unit is 2^-60 of the balance's budget.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -396,7 +397,7 @@ class CapTotals:
           of failure that remains.
 
         A guarantee is left out if nothing remains for it. `amounts` maps each balance, such as "wallet", to the units
-        that remain in it. A full balance has 2^60 units, so 2^59 units are half of its limit.
+        that remain in it. A unit is 2^-60 of the balance's budget, so 2^59 units are half of its limit.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -408,7 +409,7 @@ class CapTotals:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """The cost of some privacy guarantees to a cap (a dataset's joint budget), in units; a full balance has 2^60.
+    """The cost of some privacy guarantees to a cap (a dataset's joint budget), in units of 2^-60 of each balance.
 
     - `failure` is the probability that the guarantees fail outright (which may reveal everything).
     - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
@@ -430,8 +431,8 @@ class _Costs:
         """Return the costs that are the same whatever remains in the wallet (mu squared), in units of each balance.
 
         The result has the costs "failure" (the probability of outright failure, which may reveal everything) and "sum"
-        (the sum of largest losses); a full balance has 2^60 units. "sum" is left out if `rule` says that only the
-        wallet pays.
+        (the sum of largest losses); a unit is 2^-60 of the balance's budget. "sum" is left out if `rule` says that only
+        the wallet pays.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 
@@ -481,11 +482,11 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 
 
 def _platform_dependent_price(use: Use) -> Fraction:
-    """Return the highest price (in mu^2) of `use` in a Gaussian wallet, or 0 if its price is fixed or infinite.
+    """Return the highest price (in mu^2) that `use` can have in a Gaussian wallet; 0 if its price is fixed or infinite.
 
-    Prices that depend on the balance are computed with functions that platforms round differently. So verification
-    accepts a price that differs by up to 2^-48 of this highest price, which the use has if nothing remains in the
-    wallet after it.
+    A use is a guarantee with a count. It costs more the less remains in the wallet after it, so its highest price is
+    the one at which nothing remains. Such prices are computed with functions that platforms round differently. When the
+    ledger is verified on another platform, a stored price may therefore differ by 2^-48 of this highest price.
     """
     # Other prices are computed with functions that platforms round differently; the accepted difference is a share of
     # this price.

@@ -55,7 +55,8 @@ class AccountStatus:
       are known, as for an account with a budget whose entries were not read.
     - `worth` has the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
-    - `amounts` maps each balance to the units spent from it in the period; a full balance has 2^60 units.
+    - `amounts` has a pair (balance name, units spent in the period) for each balance. The balance of a registered
+      guarantee counts uses. For most other balances, a unit is 2^-60 of the budget.
     - `charge_uses` has the guarantees of each charge in the period, and the delta of its question. `more_like_last` is
       how many more charges like the last one can be paid. Both are None unless the account's entries were read.
     """
@@ -72,7 +73,8 @@ class AccountStatus:
     largest: float
     """The sum of the largest losses (epsilons) drawn; infinite if one of them is unbounded or the sum is not known."""
     amounts: tuple[tuple[str, int], ...] = ()
-    """The units spent in the period, as pairs (balance name, units); most full balances have 2^60 units."""
+    """The units spent in the period, as pairs (balance name, units); for most balances, a unit is 2^-60 of the
+    budget."""
     charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None = None
     """The uses of each charge of the period, and the delta of its question; None if the entries were not read."""
     more_like_last: int | None = None
@@ -163,9 +165,11 @@ class AccountStatus:
     def path_odometer(self) -> CertifiedBound:
         """Bounds on the epsilon of everything paid for in the period; the upper bound holds at all times at once.
 
-        With probability at least 1 - delta, the privacy loss of the answers never exceeds the upper bound of its time.
-        The upper bound of the property `odometer` can be smaller, because it promises less: all answers are (epsilon,
-        delta)-DP if questions stop before that bound exceeds an epsilon that was fixed in advance.
+        The period is the present budget period of the account. With probability at least 1 - delta, there is no time at
+        which the privacy loss of the answers so far exceeds the upper bound of that time.
+
+        The upper bound of `odometer` can be smaller, because its promise is weaker: fix an epsilon in advance, and stop
+        asking before that bound exceeds it; then all answers together are (epsilon, delta)-DP.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -295,7 +299,8 @@ def status_of(
     """Return the status, in the budget period `period`, of an account or cap with these `terms`.
 
     A cap is the joint budget of a dataset's accounts.
-    - `spent` maps each balance to the units spent from it in the period; a full balance has 2^60 units.
+    - `spent` maps each balance to the units spent from it in the period. The balance of a registered guarantee, such as
+      "pure:0.1", counts uses. For most other balances, a unit is 2^-60 of the budget.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     """

@@ -235,8 +235,8 @@ def charge_movements(
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of the zCDP cap (a joint budget of the dataset's accounts); None if no such cap is charged.
     - `uses` are privacy guarantees with counts, and `period` is the name of the account's budget period.
-    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most
-      balances are divided into 2^60 units.
+    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. For most
+      balances, a unit is 2^-60 of the budget.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -256,8 +256,8 @@ def account_movements(
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `uses` are privacy guarantees with counts. A registered guarantee is taken from its own count; any other is paid
       from the account's budget.
-    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most
-      balances are divided into 2^60 units.
+    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. For most
+      balances, a unit is 2^-60 of the budget.
 
     Raises `InvalidParameter` for a use that the account never pays for: one that is not registered, if the account has
     no budget, or one that is not on the menu (a fixed list of guarantees) of an account with a menu.
@@ -284,10 +284,13 @@ def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Move
 
 
 def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
-    """Return how many units of the cap are reserved for an account, by the balance's name; a full balance has 2^60.
+    """Return how many units of each balance of the cap (a dataset's joint budget) are reserved for an account.
 
-    The cap is a dataset's joint budget. `spent` maps the names of the account's balances to units: those under
-    "slice:wallet" are reserved units of the cap's balance "wallet".
+    `spent` maps the names of the account's balances to units. The balance "slice:wallet" of the account, for example,
+    holds the reserved units of the cap's balance "wallet". A unit is 2^-60 of the balance's budget.
+
+    >>> slice_balances({"slice:wallet": 5})["wallet"]
+    5
     """
     return {balance_name: spent.get(slice_name, 0) for balance_name, slice_name in SLICES.items()}
 
@@ -298,7 +301,7 @@ def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
     A slice is the part of a cap, a dataset's joint budget, that is reserved for one account.
 
     `holder` is the number of the record that opened the account. `price` maps each balance of the cap to the units to
-    pay; a full balance has 2^60.
+    pay; a unit is 2^-60 of the balance's budget.
     """
     return [
         Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
@@ -311,9 +314,9 @@ def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[M
     """Return the balance changes that move units between a cap (joint budget) and the slice reserved for an account.
 
     `holder` and `cap` are the numbers of the records that opened the account and the cap. `amounts` maps each balance
-    of the cap to the units to move; a full balance has 2^60 units. A positive number moves units into the slice, and a
-    negative number back to the cap. For example, `{"wallet": 5}` takes 5 units from the cap's "wallet" and adds them to
-    the account's "slice:wallet".
+    of the cap to the units to move; a unit is 2^-60 of the balance's budget. A positive number moves units into the
+    slice, and a negative number back to the cap. For example, `{"wallet": 5}` takes 5 units from the cap's "wallet" and
+    adds them to the account's "slice:wallet".
     """
     changes: list[Movement] = []
     for balance_name, units in sorted(amounts.items()):

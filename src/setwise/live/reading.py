@@ -143,11 +143,11 @@ def read_candidates(terms: SeriesTerms, reader: UserGroups, first: int, until: i
 
 
 def user_type_of(column: Column) -> str:
-    """Return a text for the type of a user `column`, such as "integer"; columns with equal texts write users equally.
+    """Return a text for the type of a user `column`, such as "integer" or "decimal with 2 digits after the point".
 
-    The private state of a series (counted users and noise) stores users as text. If the type of the column changed
-    later, a user could have another text and be counted twice, so the result is recorded and compared. It includes all
-    that decides how a user is written as text, such as the number of digits of a decimal.
+    If two columns have the same text, every user is written alike in both. The private state of a live series (counted
+    users and noise) stores users as text. If the type of the column changed later, the same user could be written
+    differently and be counted twice. So the result is recorded when a series is opened, and compared later.
     """
     # So decimals need the number of digits after the point, and times the engine's own name of the type, which tells
     # how fine they are.

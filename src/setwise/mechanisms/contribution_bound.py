@@ -258,14 +258,15 @@ class ContributionSearch:
         return FoundContributions(bound=bound, left_out=left_out)
 
     def last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
-        """Return the index of the last bin whose noisy number of users is too large to be noise alone.
+        """Return the index of the last bin that seems to have users: noise alone does not explain its number.
 
         A bin is a range of numbers of groups (or rows) per user. The search for a bound takes all later bins to have no
-        users, except for a few that noise may hide. If noise alone could explain the number of every bin, the result is
+        users, except for a few that noise may hide. If noise alone could explain the numbers of all bins, the result is
         the bin with the highest noisy number among the bins of at most 8 groups (for rows, of at most `most` rows).
 
         - `noisy` has the noisy number of users in each bin.
         - `noise_at(bound)` is the error, in pairs or rows, that noise adds to the answer with that contribution bound.
+          Where this error is small, a bin is more readily taken to have users, because a mistake does less harm.
         """
         # That bin is chosen among bins of at most 8 groups, or for rows among all bins up to the largest bound.
         # A bin is also taken to have users if the sum of its number and those of all later bins exceeds a threshold,
@@ -402,13 +403,14 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
-    """Return (threshold for one bin, thresholds for sums of bins) above which a noisy number shows users.
+    """Return (threshold for one bin, thresholds for sums of bins); noise alone hardly exceeds them, so users must.
 
-    A bin is a range of numbers of groups (or rows) per user. The i-th threshold for sums is for the sum of the numbers
-    of users in bin i and all later bins, because users may be spread over many bins. All thresholds are in users.
+    A bin is a range of numbers of groups (or rows) per user, and a search adds Laplace noise to the number of users in
+    each bin. If the noisy number exceeds the threshold for one bin, the bin has users. The i-th threshold for sums is
+    for the sum of bin i and all later bins, because users may be spread over many bins. Thresholds are in users.
 
-    - `scale` is the Laplace noise scale of one bin, in units of 1 / `UNITS` users, the units in which users are divided
-      between bins.
+    - `scale` is the scale of the noise on one bin. It is in units of 1 / `UNITS` users, in which users are counted,
+      because a user may be divided between two bins.
     - `bins` is the number of bins.
     - `chance` bounds the probability that noise alone exceeds any of the thresholds.
     """
@@ -489,7 +491,9 @@ class LaplaceSums:
         return cls(apart, np.prod(squares[:, :, None] / differences, axis=2))
 
     def exceeding(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return for each sum a bound on the probability that its absolute value exceeds its entry of `thresholds`.
+        """Return for each sum S of Laplace noises an upper bound on P[|S| > t], where t is its entry of `thresholds`.
+
+        For example, a single noise of scale 10 exceeds 29.96, in either direction, with probability 5%:
 
         >>> LaplaceSums.of(np.array([[10.0]])).exceeding(np.array([29.96])).round(3).tolist()
         [0.05]

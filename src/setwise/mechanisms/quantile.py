@@ -275,7 +275,8 @@ def sum_quantile(scales: Sequence[float], chance: float) -> float:
 class _Slice:
     """The part of a grid between the positions `low` and `high`, with the values that lie there.
 
-    A grid cell stands for one possible result, and is `units` positions long, so that a slice can end within a cell.
+    A grid has one cell for each possible result. Positions are finer than cells: a cell is `units` positions long, and
+    its values count as spread evenly over them. So a slice can begin or end within a cell.
 
     - `counts` has the number of values in each cell of the whole grid.
     - `below` has the cumulative counts: for each cell the number of values in all cells before it, and last their
@@ -347,11 +348,12 @@ class _Slice:
         return int(starts[run] + steps[run] * gumbel_order(away, rate, 1, randomness)[0])
 
     def _off(self, places: NDArray[np.int64], share: Fraction) -> NDArray[np.int64]:
-        """Return, for each grid position in `places`, the number of values below it minus the wanted rank.
+        """Return, for each grid position in `places`, how far it is from the wanted quantile of this slice, in ranks.
 
-        Only the values of this slice (a part of the grid) are counted, and the wanted rank is `share` times their
-        number. The results are multiplied by b and by `units` to be whole numbers, where share = a/b and `units` is the
-        number of positions in a grid cell.
+        The slice is a part of the grid. The distance is the number of the slice's values below the position minus
+        `share` times the number of all its values; it is negative left of the quantile. The results are multiplied by
+        the denominator of `share` and by `units`, the number of positions in a grid cell, so that they are whole
+        numbers.
         """
         ends = self._below(np.array([self.low, self.high]))
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))

@@ -532,9 +532,10 @@ def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int,
     """Return the noise scale, a whole number, at which the releases of all periods cost one Gaussian use of `sigma`.
 
     A release is a weighted sum of a group's counts of the present and earlier periods, plus noise. The noise scale is
-    `sigma` times the l2-sensitivity of all releases, rounded up, in units of 2^-bits.
+    `sigma` times the l2-sensitivity of all releases, rounded up. All weights are whole multiples of a small unit,
+    2^-bits for some number of bits; the noise scale is in this unit too.
 
-    - `coefficients` are the weights of the present and earlier periods' counts in a release, in units of 2^-bits.
+    - `coefficients` are the weights of the present and earlier periods' counts in a release, in the small unit.
     - `contributions` is the largest number of groups to which a user adds.
     - `participations` is the largest number of periods in which a user adds to one group.
     """

@@ -71,12 +71,12 @@ class NoisySums(StatisticRelease):
         return tuple(guarantee_of(self.noise, reach) for reach in self.reaches)
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
-        """Return this statistic with noise on its sums that costs about as much privacy as one noisy sum.
+        """Return a copy of this statistic with noise on its sums, which costs about as much as one noisy sum.
 
-        The planner searches one noise scale for all statistics of a query, so that each of them gets about the same
-        share of the budget. `scale` is this scale: that of a single sum to which one user adds at most 1. Two or three
-        sums get noise wider by about the root of their number. `noise_of_scale` maps a noise scale to Laplace or
-        Gaussian noise of that scale.
+        A statistic releases one, two or three noisy sums. `scale` is the noise scale of a statistic with one sum, to
+        which one user adds at most 1. With more sums the scale is larger, by about the square root of their number. So
+        every statistic of a query costs about the same, and the planner searches only one scale for all of them.
+        `noise_of_scale` maps a noise scale to Laplace or Gaussian noise of that scale.
         """
         root = _ROOTS[len(self.reaches)]
         wider = scale if root == 1.0 else Fraction(f"{float(scale) * root:.4g}")
@@ -219,13 +219,13 @@ class NoisyMean(NoisySums):
         return [ratio.estimate(total, count) for total, count in zip(sums, counts, strict=True)]
 
     def interval_reach(self, number: int, confidence: Fraction) -> float:
-        """Return an upper bound on the distance from a mean to the ends of its interval, in the units of the mean.
+        """Return the largest half-width that the interval of a mean over `number` users or rows can have.
 
-        A plan states this bound as the expected accuracy of a mean. `number` is the noisy number of users or rows, and
-        the interval holds with probability `confidence`. No sum is needed, because the distance is largest for the
-        largest possible mean, and is computed for that.
+        A plan states this number, in the units of the values, as the expected accuracy of a mean. The interval holds
+        with probability `confidence`. Its half-width depends on the mean itself and is largest for the largest possible
+        mean, which is assumed here; so no noisy sum is needed.
 
-        Requires: `number` is positive.
+        Requires: `number`, a noisy number of users or rows, is positive.
         """
         # Let explained(theta) bound the noise in (noisy sum) - theta * number. An end theta of the interval satisfies
         # number * |theta - mean| = explained(theta). So the bound is explained(reach) / number, because explained is
@@ -278,9 +278,10 @@ class NoisyVariance(NoisySums):
 
     @property
     def reaches(self) -> tuple[int, int, int]:
-        """The most that one user adds to the sum of y, to the sum of 2 y^2 - 1, and to the number of rows.
+        """The most that one user adds to each of the three released sums, in absolute value: their sensitivities.
 
-        y are the values whose variance is released. For the two sums, the most is in absolute value.
+        The sums are those of y and of 2 y^2 - 1, where y are the values, which lie between -1 and 1, and the number of
+        rows. The first two are in units of 1 / `reach`.
         """
         return self.reach * self.rows, self.reach * self.rows, self.rows
 

@@ -308,10 +308,11 @@ class TruncatedGaussian:
         return (Use(step, self.contributions),)
 
     def concentrated(self) -> Use:
-        """Return the cost of one release as a single use of delta-approximate zCDP, as this package's paper states it.
+        """Return the cost of one release as one use of delta-approximate zCDP, as the paper states it.
 
-        delta is the failure probability of the truncated noise. A zCDP filter (an account that adds up zCDP parameters)
-        can charge this use.
+        Its delta bounds the probability that the truncated noise fails, that is, shows a value that only one of two
+        neighbouring tables can give. Its rho is contributions * per_item^2 / (2 deviation^2), as for noise that is not
+        truncated. An account that adds up zCDP parameters can charge this use.
         """
         rho = self.contributions * Fraction(self.per_item) ** 2 / (2 * self.deviation**2)
         return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
@@ -357,7 +358,8 @@ class UnknownGaussian:
     - `delta` bounds the probability that a group of one user alone is released.
 
     Theorem: docs/mechanisms.md, "why that composes".
-    Ensures: `contributions` Gaussian uses, outside of an event of probability delta.
+    Ensures: except in an event of probability `delta`, a release costs as much as `contributions` uses of Gaussian
+    noise, each of standard deviation `sigma` times its sensitivity.
     """
 
     # `TruncatedGaussian` has a lower threshold. But the noise of this mechanism is Gaussian, so an account can pay for
@@ -522,9 +524,14 @@ class UnknownGumbel:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the expected error of the ranking, and the count that a group needs to be released.
 
-        Both follow from the parameters alone. In the result, `detectable` is by how much a group's count must exceed
-        the count of rank `limit` + 1, the highest count that does not take part (0 if there is none), for the group to
-        be released. `shortfall` bounds by how much a picked group's count is below the highest count not picked yet.
+        Both follow from the parameters alone, so no row is read. Only the `limit` groups with the highest exact counts
+        take part. In the result:
+
+        - `detectable` is by how much a group's exact count must exceed the highest count that does not take part (0 if
+          all groups take part), so that its noisy count is above the threshold.
+        - `shortfall` bounds by how much the exact count of a picked group is below the highest exact count not picked
+          yet.
+
         Both hold with probability `confidence`.
         """
         confidence = probability("confidence", confidence)

@@ -258,10 +258,12 @@ class WeightedRounds:
 
     @property
     def sigmas(self) -> tuple[Fraction, ...]:
-        """The parameters sigma of the three Gaussian uses that are planned for the rounds, largest sigma first.
+        """The parameters sigma of the three Gaussian uses that are planned for the search, largest sigma first.
 
-        A sigma is a noise scale divided by the l2 norm of one user's weights. The costs of the three uses, as mu
-        squared (1 / sigma^2), have the ratio 1 : 4 : 16. A round spends one of the uses, or all that are left.
+        The search finds private groups in up to three rounds, in which it adds Gaussian noise to sums of users'
+        weights. A round spends one of the three uses, or all that are left. A sigma is the noise scale divided by the
+        l2 norm of one user's weights. The costs of the three uses, as mu squared (1 / sigma^2), have the ratio 1 : 4 :
+        16.
         """
         planned_cost = sum(_SHAPES) / (1 - _SURVEY)
         return tuple(float_root_above(self.sigma**2 * planned_cost / shape) for shape in _SHAPES)
@@ -291,8 +293,8 @@ class WeightedRounds:
     def failures(self) -> tuple[Fraction, ...]:
         """The failure probability of each of the three Gaussian uses planned for the search: a third of `delta`.
 
-        The search finds private groups in rounds, and a round spends one or more of these uses. A round fails if a
-        group that only one user has is found.
+        The search finds private groups in rounds (noisy passes over the table), and a round spends one or more of the
+        uses. A round fails if it finds a group that only one user has.
         """
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
@@ -359,9 +361,10 @@ class WeightedRounds:
     def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
         """Return `before` with the survey's results: noisy estimates of the numbers of users and of groups per user.
 
-        `exact` has two exact sums, which get Gaussian noise. The sum of `user_share` is about 2^14 times the number of
-        users. The sum of `user_root` is about 2^14 times the sum, over the users, of the square root of their number of
-        groups.
+        The survey comes before the first round of the search. It adds Gaussian noise to two sums in `exact`: `shares`,
+        about the number of users, and `roots`, about the sum of the square root of each user's number of groups. Both
+        are whole numbers in units of 2^-14. The survey also decides which part of their planned cost the rounds will
+        spend (`part`).
         """
         # A user with n groups adds at most `USER_UNIT` to the sum of shares, and at most sqrt(n) times that to the sum
         # of roots. Each sum gets Gaussian noise of scale sqrt(2) * `survey_sigma` times the most that one user adds to
@@ -429,10 +432,13 @@ class WeightedRounds:
     def _uses_of_next_round(self, state: Discovery) -> int:
         """Return how many of the remaining Gaussian uses the next round of the search spends: one use, or all of them.
 
-        The round spends one use if a further round is expected to find many more groups. That is so if much of the
-        users' weight lies on the groups that the last round found (before the first round: on groups that it is likely
-        to find), because users then give this weight to their other groups. The weight is estimated from the released
-        numbers in `state`.
+        With all of them, the round has the least noise, but is the last. One use is spent if a further round is
+        expected to find many more groups. In every round, users divide a weight among their groups not found yet. So a
+        further round pays off if the groups found so far held much of the weight, which their users can then give to
+        other groups.
+
+        `state` has the released numbers of earlier rounds, from which this is estimated. Before the first round, the
+        estimate is how few users a group may have that the round can find.
         """
         # A further round pays off only if the groups found so far have much of the users' weight, which users then give
         # to their other groups.

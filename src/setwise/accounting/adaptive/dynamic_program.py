@@ -138,10 +138,11 @@ class DrawOrders:
 
     @property
     def steps(self) -> int:
-        """An upper bound on how many times the dynamic program adds one use to a privacy profile.
+        """An upper bound on the number of steps of the dynamic program; its time is about in proportion to this number.
 
-        A privacy profile is delta as a function of epsilon. The program computes the largest delta over all orders of
-        these bounded-range uses. Its time is about in proportion to this number.
+        The program computes the largest delta over all orders of these uses. For every set of remaining uses it keeps a
+        privacy profile (delta as a function of epsilon). One step computes what a profile becomes if one more use
+        remains.
         """
         # With one group of equal mechanisms the number is its number of uses. With several groups it is the number of
         # groups times the number of states of the program (vectors of remaining counts, or sums of prices).
@@ -153,11 +154,14 @@ class DrawOrders:
 
     @property
     def total(self) -> int:
-        """Sum of the prices of all uses: count times price, added up over the groups.
+        """The sum of the prices of all uses: for each group, the number of its uses times the price of one use.
 
-        The dynamic program with prices goes from 0, when no use remains, to this sum, when all uses remain.
+        A dynamic program with prices tracks only the sum of the prices of the remaining uses, from 0 to this number.
 
         Requires: `prices` is not empty.
+
+        >>> DrawOrders(groups=((0.1, 3), (0.2, 2)), prices=(1, 2)).total
+        7
         """
         return sum(count * price for (_, count), price in zip(self.groups, self.prices, strict=True))
 

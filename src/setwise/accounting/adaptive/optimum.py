@@ -346,15 +346,15 @@ class Optimum:
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
-        """Return one stage's bounded-range mechanisms as the input of the dynamic program for the upper bound on delta.
+        """Return the mechanisms of one stage as the input of the dynamic program for the upper bound on delta.
 
-        The program computes the largest delta over all orders of the mechanisms.
+        The program computes the largest delta over all orders in which an analyst can use these mechanisms.
 
-        - `groups` are the mechanisms as (epsilon, count). Very small epsilons are rounded up, which can only raise
-          delta.
-        - `tilt` is the rate at which log delta is expected to fall with epsilon. If there are too many combinations of
-          remaining uses, the result has a price for each use, chosen for this rate, and the program tracks only the sum
-          of the prices of the remaining uses (see `DrawOrders`).
+        - `groups` are bounded-range mechanisms as (epsilon, count). Very small epsilons are rounded up, which can only
+          raise delta.
+        - `tilt` is the rate at which log delta is expected to fall with epsilon. If the program would have to track too
+          many combinations of remaining uses, the result has a price for each use, chosen for this rate. The program
+          then tracks only the sum of the prices of the remaining uses (see `DrawOrders`).
         """
         # The states are for the upper bound: epsilons below `_smallest_epsilon` are rounded up to it. If there would be
         # too many vectors of remaining counts, the states are sums of prices (see `DrawOrders`), which are chosen for
@@ -363,13 +363,17 @@ class Optimum:
         return draw_orders_of(tuple((max(epsilon, self._smallest_epsilon), count) for epsilon, count in groups), tilt)
 
     def _upper_bound_is_exact(self, tilt: float) -> bool:
-        """Return whether the upper bound on delta is, but for grid errors, the largest delta over all orders of use.
+        """Return whether finer grids of epsilons bring the upper bound on delta as close to the true delta as wanted.
 
-        If so, finer grids make the bracket (a certified interval) for delta as narrow as wanted. If not, one of two
-        shortcuts keeps the upper bound too large. Either a small epsilon is rounded up; or there are so many
-        combinations of remaining uses that only the sum of their prices is tracked, and orders that use some mechanism
-        too often are allowed too (see `DrawOrders`). `tilt` is the rate at which log delta is expected to fall with
-        epsilon; the prices are chosen for it.
+        The true delta is the largest one over all orders in which an analyst can make the uses. The result is False if
+        one of two shortcuts keeps the upper bound above it on every grid:
+
+        - The smallest epsilons of mechanisms are rounded up, so that grids need fewer points.
+        - Each use has a price, and the computation tracks only the sum of the prices of the remaining uses, because
+          there are too many combinations of remaining uses. The same sum can stand for several combinations, so orders
+          that use a mechanism more often than it may be used are counted too (see `DrawOrders`).
+
+        `tilt` is the rate at which log delta is expected to fall with epsilon. The prices depend on it.
         """
         # It allows such orders if its states are sums of prices (see `DrawOrders`, chosen for `tilt`) instead of
         # vectors of remaining counts.

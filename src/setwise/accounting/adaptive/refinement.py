@@ -95,13 +95,15 @@ CONFIG = RefinementConfig()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Parameters of one run, on one grid of epsilons, of the computation of the largest delta over all analysts.
+    """Parameters of one run of the computation of the largest delta over all analysts, on one grid of epsilons.
 
-    - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
-    - `stretch` is the length of the grid relative to the default.
-    - `tilt_share`: probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses. The tilt
-      is this share of the one that fits the epsilon or delta asked for.
-    - `upper_only`: whether only an upper bound is computed, which suffices if a lower bound is already known.
+    - `cells` is the number of grid cells between 0 and the smallest epsilon of a mechanism.
+    - `stretch` is the length of the grid, as a multiple of the default length.
+    - `tilt_share`: a run weights the probability of each loss L by exp(tilt L), so that rounding errors do not swamp
+      the probabilities of rare large losses. The tilt is `tilt_share` times the usual tilt for the wanted epsilon or
+      delta. Smaller shares are tried if rounding errors spoil a run.
+    - `upper_only`: whether the run computes only an upper bound, which takes less time and suffices if a lower bound is
+      known.
     """
 
     # The weights keep the probabilities of rare large losses precise.

@@ -145,16 +145,16 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
     end_left, end_right = step * (first - 1), step * (last + 1)
 
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
-        """Return Chernoff's bound on how much probability the sum S of all losses has beyond one end of the window.
+        """Return an upper bound on the probability that the sum S of all losses lies beyond one end of the window.
 
-        The window is the interval in which the distribution of S is computed.
+        `end` is this end of the window, a privacy loss. The window is the interval of losses in which the distribution
+        of S is computed. The bound is Chernoff's, E[exp(r S)] exp(-r `end`) with r = `further`, but at most 1.
 
-        - `cut`: whether any sum lies beyond this end; if False, the result is 0.
-        - `end` is the end of the window, as a loss.
-        - `tilt` and `height`: the caller weights the probability of each value s of S by exp(tilt s - height), and the
-          result bounds the weighted probability. With 0 and 0 it bounds the probability itself.
-        - `further` is the number r in Chernoff's bound E[exp(r S)] exp(-r end) (for 0 and 0). Any r of at least `tilt`
-          is valid for the right end of the window, and any r of at most `tilt` for the left end.
+        - `cut`: False if S cannot lie beyond this end; the result is then 0.
+        - `further`: every r of at least `tilt` gives a valid bound for the right end of the window, and every r of at
+          most `tilt` for the left end.
+        - `tilt` and `height`: if they are given, the probability of each value s of S is first weighted by exp(tilt s -
+          height), and the result bounds the weighted probability beyond `end`.
         """
         # The bound is E[exp(`further` S)] exp(-`further` * `end`), for the weighted probability.
         exponent = cumulant(parts, further) - height - (further - tilt) * end

@@ -413,10 +413,11 @@ def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_R
 
 
 def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> LatticeTail:
-    """Return the total privacy loss of `count` equal mechanisms with two outcomes, as tables that give delta.
+    """Return the distribution of the total privacy loss of `count` equal mechanisms with two outcomes each.
 
-    The privacy losses of the two outcomes are `high` > 0 > `low`, and delta can be read at any epsilon. Total losses
-    less likely than `smallest_ratio` times the probability of the most likely total loss are left out.
+    The privacy losses of the two outcomes are `high` > 0 > `low`. The result is a `LatticeTail`, from which delta is
+    read at any epsilon. Total losses less likely than `smallest_ratio` times the probability of the most likely total
+    loss are left out.
     """
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
     top = top_loss(high, low, count, masses)

@@ -397,9 +397,10 @@ def _adds_up(noise: KnownNoise, count: int) -> bool:
 
 
 def _tail_of(atoms: Atoms, step: float) -> LatticeTail:
-    """Return the loss distribution `atoms` as tables that give delta at any epsilon.
+    """Return the distribution `atoms` of a privacy loss as a `LatticeTail`, from which delta is read at any epsilon.
 
-    Requires: the losses of `atoms` ascend and are neighbouring points of a lattice with this `step`.
+    Requires: the losses of `atoms` ascend and are neighbouring points of a lattice (equally spaced losses) with this
+    `step`.
     """
     # The error of a transform is charged to every mass. Far from the tilt a charged mass may exceed 1 by hundreds of
     # decimal orders, and its sums would overflow; but no probability exceeds 1.

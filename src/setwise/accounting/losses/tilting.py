@@ -155,10 +155,11 @@ class _LossArrays:
 
 @dataclass(frozen=True)
 class Saddle:
-    """An approximation of the total privacy loss of many uses, from which exponential tilts are chosen.
+    """An approximate distribution of the total privacy loss of many uses, from which exponential tilts are chosen.
 
-    A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta. No
-    bound is read from this approximation.
+    A tilt is a number with which the probability of each loss L is weighted by exp(tilt L). It is chosen so that the
+    losses that decide delta become the likely ones. The approximation cannot make a bound wrong: bounds are computed
+    from other numbers, and a badly chosen tilt only makes them wider.
 
     - `parts` are losses with equally spaced values (on coarse lattices), each with the number of uses that have it.
     - `ranges` are bounded-range uses as (epsilon, count). They have no fixed loss, so for each tilt the loss with the
@@ -291,11 +292,12 @@ class Saddle:
         )
 
     def _log_chernoff_excess(self, tilt: float, variance: float) -> float:
-        """Return by how much Chernoff's bound on delta is too large, as a difference of logarithms.
+        """Return about log(C / delta), where C is Chernoff's bound on delta, which is larger than delta.
 
-        Callers compute Chernoff's bound, and subtract the result from its logarithm to get a better estimate of log
-        delta. Let the probability of each loss L be weighted by exp(`tilt` L). The total loss then has the given
-        `variance`, and delta is taken at the epsilon that equals its mean.
+        Callers subtract the result from log C to get a better estimate of log delta.
+
+        Let L be the total loss, and let its probabilities be weighted by exp(`tilt` L). L then has some mean m and the
+        given `variance`. C is E[exp(tilt L)] exp(-tilt m), and delta is taken at the epsilon m.
         """
         # Chernoff's bound is C = E[exp(tilt L)] exp(-tilt m). The quotient d / C is the tilted average of exp(-tilt x)
         # - exp(-(tilt + 1) x) over losses m + x with x > 0. For a normal loss this average has a closed form. If the

@@ -221,9 +221,11 @@ def batch_mixture(
 
 @dataclass(frozen=True, slots=True)
 class _FromAbove:
-    """An upper bound on a privacy profile (delta as a function of epsilon), in the form of a privacy loss.
+    """An upper bound on the delta of some mechanisms, for use where the privacy loss of a mechanism is expected.
 
-    Its only method is `delta`, so a sum over joint outcomes can use it in place of the exact loss of some mechanisms.
+    `profile` has the upper bound as a function of epsilon. A sum over the joint outcomes of a batch calls the method
+    `delta` of a privacy loss and nothing else. So an object of this class can take the place of an exact loss, and the
+    sum is then an upper bound too.
     """
 
     profile: Profile

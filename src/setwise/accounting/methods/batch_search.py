@@ -158,12 +158,15 @@ class BatchSearch:
         return None
 
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
-        """Return (bracket, parameters t) of the worst randomized responses that were found for a wanted `delta`.
+        """Return (bracket, choice): the overall epsilon at `delta` for the worst randomized responses found, and these.
 
-        The bracket (a certified interval) is for the smallest overall epsilon at which these responses have at most
-        `delta`; the worst responses are those with the largest such epsilon. There is one t for each distinct epsilon
-        of the batch. The search starts at the overall epsilon `guess`, and `tilt` is the rate at which log delta is
-        expected to fall with the overall epsilon.
+        A choice has one parameter t for each distinct epsilon of the batch: all mechanisms of this epsilon are
+        randomized responses with the two privacy losses t and t - epsilon. A choice is worse if it needs a larger
+        overall epsilon to have at most `delta`. The search climbs to a choice for which this overall epsilon is large;
+        the bracket (a certified interval) is for this number.
+
+        - `guess` is the overall epsilon at which the search starts.
+        - `tilt` is the rate at which log delta is expected to fall with the overall epsilon.
         """
         # A group has the responses of one epsilon; their losses are t and t - epsilon. The first parameters are those
         # that are worst if delta falls like exp(-`tilt` y).

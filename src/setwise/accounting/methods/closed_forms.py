@@ -130,12 +130,14 @@ class BatchBoundedRange:
         return points[(points > 0.0) & (points < self.epsilon)]
 
     def _pair(self, high: float, low: float, x: float) -> Bracket:
-        """Return a bracket for the batch's delta at overall epsilon `x`, for mechanisms with two given losses.
+        """Return a bracket for the batch's delta at overall epsilon `x`, for bounded-range mechanisms with two losses.
 
-        In this batch (mechanisms chosen up front) each bounded-range mechanism has the privacy losses `high` and `low`.
-        With `low` = `high` - epsilon it is a randomized response. With a smaller `low` the upper end bounds the delta
-        of all responses whose losses lie between `low` and `high`, which is used to bound a whole interval of responses
-        at once.
+        The privacy losses are `high` and `low`. If `low` is `high` - epsilon, each mechanism is a randomized response
+        with the parameter t = `high`, that is, with the losses t and t - epsilon.
+
+        The search for the worst t also passes a smaller `low`. For every t from a to b, both losses lie between a -
+        epsilon and b. So with `high` = b and `low` = a - epsilon, the upper end of the result bounds delta for all
+        these t at once.
         """
         if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing, so only the other mechanisms count
             return self.beside.average(NoLoss(), x)
@@ -297,10 +299,11 @@ class ThreeMechanisms:
         self._keep = 1.0 / (1.0 + math.exp(-epsilon))  # probability that epsilon-DP randomized response keeps its bit
 
     def _q(self, t: float) -> float:
-        """Return the probability of the loss `t` in randomized response: (1 - e^(t - epsilon)) / (1 - e^-epsilon).
+        """Return the probability of the loss `t` in generalized randomized response, whose other loss is `t` - epsilon.
 
-        The result is q_{epsilon,t} of the paper's generalized randomized response (defn:gen_rr), whose losses are t and
-        t - epsilon.
+        Generalized randomized response has two outcomes, with these two privacy losses, so its range of losses is
+        exactly `epsilon`, the parameter of all three mechanisms. The result is (1 - e^(t - epsilon)) / (1 -
+        e^-epsilon), the q_{epsilon,t} of the paper (defn:gen_rr).
         """
         return math.expm1(t - self.epsilon) / math.expm1(-self.epsilon)
 

@@ -132,13 +132,16 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 
 
 def _prices_across(use: Guarantee, points: Sequence[float]) -> list[float]:
-    """Return, for each balance x in `points`, an upper bound on the price of one use that is paid across x.
+    """Return, for each balance x in `points`, an upper bound on the price of one `use` whose payment crosses x.
 
-    A payment goes across x if the balance is at least x before it and at most x after it.
+    A balance is what is left of a budget; balances and prices are in mu squared. A payment crosses x if the balance is
+    at least x before it and at most x after it.
 
-    All numbers are in mu squared; the balance is what is left of a budget. The price of a use depends on the balance
-    after it: the smaller that is, the higher the price. A balance of at least x before the payment limits how small the
-    balance after it can be, and hence the price. The caller computes a budget that suffices for every order of payment.
+    A use that leaves less in the budget has a higher price. But a payment that starts at x or above cannot leave
+    arbitrarily little, so its price has a bound. The caller adds such bounds up to find a budget that suffices for
+    every order of payments.
+
+    Requires: `points` ascend.
     """
     # The balance is that of a Gaussian wallet, a budget from which uses are paid. Let price(v) be the price of the
     # guarantee `use` if v is left after it; prices fall with v. If v + price(v) < x, a use that leaves v or less

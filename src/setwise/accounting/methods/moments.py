@@ -95,8 +95,8 @@ class ZeroConcentratedSum:
     def delta(self, epsilon: float) -> Bracket:
         """Return [0, upper bound on the delta of all uses at `epsilon`], by converting zCDP at the best Renyi order.
 
-        Theorem: the paper's composition of approximate zCDP (lem:zCDPgenbound) for the sum, CanonneKaSt20 for the
-        conversion.
+        Theorem: the paper's lem:zCDPgenbound, by which the uses compose to (xi, rho)-zCDP; CanonneKaSt20, by which zCDP
+        implies this delta.
         """
         return either_fails(Bracket(0.0, self.failure.upper), optimised_delta(self.xi, self.rho, epsilon))
 

@@ -124,12 +124,16 @@ def statistics_from_draws(
 
 
 def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism | None:
-    """Return the mechanism that finds the groups of a query, paid with the registered guarantees in `draws`; or None.
+    """Return the mechanism that finds the groups of a query, paid with registered guarantees; None if none is needed.
 
-    None if the groups are public and the query is no top k, so that no group has to be found. A top k selects the
-    groups with the most users; any other query shows the groups with enough users. `bounds` are the query's
-    contribution bounds, and `status` is the status of the account that pays.
-    Raises: `InvalidParameter` if the query is a top k but `draws.discover`, which pays for selecting groups, is None.
+    No mechanism is needed if the groups are public and the query is no top k. A top k selects the groups with the most
+    users; any other query shows the groups with enough users.
+
+    - `bounds` are the query's contribution bounds.
+    - `draws` has the registered guarantees that pay: `draws.discover` pays for selecting a group.
+    - `status` is the status of the account that pays.
+
+    Raises: `InvalidParameter` if the query is a top k but `draws.discover` is None.
     """
     by_users = replace(bounds, per_item=1)
     if bounds.k is None:

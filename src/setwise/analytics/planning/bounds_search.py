@@ -352,10 +352,11 @@ def _searched_measures(query: Query) -> tuple[Measure, ...]:
 
 
 def _searched_row_measures(query: Query) -> tuple[Measure, ...]:
-    """Return the measures from which a private search finds how many rows of a user count, without duplicates.
+    """Return the numbers of each user by which a private search decides how many rows of a user count.
 
-    A measure is a number of each user: here the user's number of rows, or of distinct values, in the group where the
-    user has the most.
+    Each statistic of the query that leaves this limit open names such a number (a measure): how many rows, or how many
+    distinct values, a user has in the group where the user has the most. A measure that several statistics name is
+    returned once, because one search is enough.
     """
     return tuple(dict.fromkeys(each.row_measure() for each in query.statistics if each.finds_rows))
 

@@ -22,9 +22,10 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the expected error of the planned mechanism `choice`, computed without reading rows.
 
-    In the result, `expected_error` and `radius` (the half-width of intervals) are about the query's first statistic;
-    they are None if they depend on the rows. `detectable` and `shortfall`, which are about finding private groups, are
-    None if the groups are public or the query has none.
+    - `expected_error` (the mean error) and `radius` (the half-width of intervals) of the result are about the query's
+      first statistic; they are None if they depend on the rows.
+    - `detectable` (the count that a private group needs to be found) and `shortfall` (by how much the count of a picked
+      group may be below the highest count) are None if no private group has to be found.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()

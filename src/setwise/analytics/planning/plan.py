@@ -244,10 +244,11 @@ class ExecutablePlan:
         return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
-        """Return `spent`, mechanism runs, with each guarantee replaced by the one that the account registered for it.
+        """Return the mechanism uses `spent` with each guarantee replaced by the one that the account registered.
 
-        A mechanism's own guarantee can differ from the registered one: discrete Laplace noise may be registered, and is
-        then charged, as pure DP.
+        An account may pay for a mechanism with a guarantee of another name. For example, if the account has registered
+        0.1-DP and pays with it for discrete Laplace noise of scale 10, then uses of this noise become uses of 0.1-DP in
+        the result. Answers state the registered names, in which the account counts.
         """
         names = dict(self.account_names)
         return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)

@@ -101,10 +101,10 @@ class Count(Statistic):
 
     @property
     def per_item(self) -> int | None:
-        """The most that one user adds to a group, if groups can be ranked by this count, as in a top k; None otherwise.
+        """The most that one user adds to a group, for ranking groups by this count in a top k; else None.
 
-        Groups cannot be ranked by a count that leaves out nulls of a column. Nor can they be ranked by a count of rows
-        while a private search has not yet found the limit on a user's rows.
+        Groups cannot be ranked by a count that leaves out rows with a null in some column. Nor can they be ranked by a
+        count of rows if a private search still has to find how many rows of a user count.
         """
         return None if self.column is not None or self.is_auto else self.most or 1
 
@@ -168,7 +168,8 @@ class Count(Statistic):
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: what this count counts, and how many rows of one user count at most.
 
-        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        For example: "events, at most 3 of a user per item". The last words are `where`: " per item" if the query has
+        groups, else "". `together` is not used.
         """
         del together
         if self._counts_users:

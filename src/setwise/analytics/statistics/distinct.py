@@ -145,7 +145,8 @@ class Distinct(Statistic):
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: which distinct values are counted, and how many of them one user keeps at most.
 
-        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        For example: "distinct values of page, at most 10 of a user per item". The last words are `where`: " per item"
+        if the query has groups, else "". `together` is not used.
         """
         del together
         return f"distinct values of {self.column}, at most {self._known_rows:,} of a user{where}"

@@ -151,7 +151,8 @@ class Mean(BoundedStatistic):
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: whether the mean is over users or rows, and to which bounds values are clipped.
 
-        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        For example: "mean of age, a user's own per item between 0 and 99". `where` is " per item" if the query has
+        groups, else ""; `together` is not used.
         """
         del together
         if self.per_user is None:

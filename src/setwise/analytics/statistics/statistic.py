@@ -212,9 +212,11 @@ class Statistic(ABC):
         """
 
     def planned_together(self) -> object:
-        """Return a key by which statistics are grouped in the text of a plan; None if the statistic stands alone.
+        """Return a key by which the text of a plan groups statistics; None if this statistic gets a phrase of its own.
 
-        All statistics with equal keys are described by one phrase (`planned_words`).
+        Statistics with equal keys are described by one phrase, which `planned_words` returns. For example, all
+        quantiles of one column have the same key and are described as "quantiles of age within 12 and 15 users in
+        rank".
         """
         return None
 

@@ -177,7 +177,8 @@ class Sum(BoundedStatistic):
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: the column that is added up, and the bounds of a user's own sum.
 
-        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        For example: "sum of price, at most 50 of a user per item". `where` is " per item" if the query has groups, else
+        ""; `together` is not used.
         """
         del together
         if self.clip_bounds.low == 0:

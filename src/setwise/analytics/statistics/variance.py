@@ -201,7 +201,8 @@ class Variance(BoundedStatistic):
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: the statistic, the bounds of the clipping, and how many rows of a user count.
 
-        `where` is " per item" if the query has groups, else ""; `together` is not used.
+        For example: "variance of age over events, each between 0 and 99, at most 3 of a user per item". The last words
+        are `where`: " per item" if the query has groups, else "". `together` is not used.
         """
         del together
         users = "every user weighs as much as one" if self.per_user == 1 else f"at most {self.per_user:,} of a user"

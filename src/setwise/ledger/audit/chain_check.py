@@ -78,9 +78,9 @@ class ChainCheck:
     """Verifier of one account: recomputes the hash chain of its entries, and the units that each entry should spend.
 
     - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
-    - `tally` sums up, over all accounts, the units spent from each balance, such as "wallet"; most full balances have
-      2^60 units. The verifier adds to it the units that each entry should have spent. Its caller then compares the sums
-      with the stored balances.
+    - `tally` sums up, over all accounts, the units spent from each balance, such as "wallet"; for most balances, a unit
+      is 2^-60 of the budget. The verifier adds to it the units that each entry should have spent. Its caller then
+      compares the sums with the stored balances.
     - `witnesses` has, for some positions of entries, the hash that the entry must have, because it was signed or stored
       outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
@@ -300,10 +300,15 @@ class ChainCheck:
         return moves
 
     def _expected_from_slice(self, entry: Entry, cap: CapTotals, movements: Sequence[Movement]) -> list[Movement]:
-        """Return the balance changes that the charge `entry` should have if its account pays from a slice of the `cap`.
+        """Return the balance changes that a charge should have if its account pays from a slice of the `cap`.
 
-        The cap is the joint budget of the dataset's accounts, and the slice the part reserved for this account.
-        `movements`, the charge's changes in the database, show what was paid. A wrong payment is recorded as a fault.
+        The caller compares the result with `movements`, the changes that the database has for the charge `entry`. The
+        cap is the joint budget of the dataset's accounts, and the slice the part of it that is reserved for this
+        account.
+
+        A slice may pay in mu squared, in epsilons, or in both. So the units that it paid are taken from `movements`,
+        and it is checked that they are a right price for the uses. If they are not, a fault is recorded, and the result
+        lacks the changes of the slice.
         """
         period = entry.contents.period
         account_side = account_movements(self._account_id, self._terms, entry.uses, period, self._account_spent(period))
@@ -324,7 +329,7 @@ class ChainCheck:
     def _account_spent(self, period: str) -> dict[str, int]:
         """Return how many units of each balance the account has spent so far in the budget period `period`.
 
-        The result maps names such as "wallet" (mu squared) to units, of 2^60 in most full balances.
+        The result maps names such as "wallet" (mu squared) to units; for most balances, a unit is 2^-60 of the budget.
         """
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 

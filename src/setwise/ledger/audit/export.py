@@ -134,7 +134,8 @@ class _Account:
         An export of an early version lists only the changes of the account's own balances, or none.
 
         - `contents` says what the entry is: a charge, for example.
-        - `spent` maps each balance to the units spent from it before the entry; most full balances have 2^60 units.
+        - `spent` maps each balance to the units spent from it before the entry; for most balances, a unit is 2^-60 of
+          the budget.
         - `moved` maps each of the account's own balances to its change in units, as the export lists it; None if it
           lists none. All other changes are computed from `contents` and `spent`.
         """

@@ -45,7 +45,10 @@ def _triggers(connection: Connection, _: int) -> None:
 
 
 def renew_triggers(connection: Connection) -> None:
-    """Drop all triggers of the ledger's tables and create the triggers of this version."""
+    """Drop all triggers of the ledger's tables and create the triggers of this version of Setwise.
+
+    By these triggers the database itself refuses to change or delete entries, and updates the balances.
+    """
     drop_triggers(connection)
     if connection.dialect.name == "sqlite":
         statements = sqlite_triggers.statements()

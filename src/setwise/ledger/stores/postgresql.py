@@ -108,7 +108,11 @@ class PostgresqlStore:
             return None
 
         def append_with_lock() -> Entry:
-            """Lock the account, price and append all its new entries in one transaction; return the last entry."""
+            """Lock the account, then compute the prices of all its new entries and append them; return the last entry.
+
+            The lock keeps other transactions from appending an entry first, which would make the prices outdated. All
+            entries are appended in one transaction.
+            """
             lock = "SELECT 1 FROM ledger_accounts WHERE holder = %s FOR UPDATE"
             with self._transaction(lock, holder) as connection:
                 return [self.append_in(connection, draft) for draft in drafts(connection)][-1]

@@ -42,8 +42,8 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
     """Return how many units of each balance an account or cap has spent in the budget period `period`.
 
     `holder` is the number of the record that opened the account or cap (a dataset's joint budget). A balance, such as
-    "wallet", counts one kind of privacy loss; most have 2^60 units when full. Balances that were never touched are left
-    out.
+    "wallet", counts one kind of privacy loss; for most balances, a unit is 2^-60 of the budget. Balances that were
+    never touched are left out.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -194,7 +194,10 @@ _SETTLEMENT = text(
 
 
 def settlement_state(connection: Connection, holder: int, charge_key: str) -> SettlementState:
-    """Return the facts that decide whether an answer with a refund can be stored for the charge under `charge_key`.
+    """Return the facts that decide whether an answer with a refund can be stored for a charge.
+
+    The facts are what was charged, whether the charge has its answer already, whether parts of the answer were
+    released, and how many entries the account has.
 
     `charge_key` is the idempotency key of the charge. `holder` is the number of the record that opened the account.
     """

@@ -218,12 +218,14 @@ def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def best_theta(labels: int, changeable: int) -> Fraction:
-    """Return how large the noise common to all counts should be, as a weight theta, for about the smallest noise.
+    """Return the weight theta of the noise common to all counts, for which the noise of each count is about smallest.
 
-    There are `labels` counts, of which a user changes at most `changeable`. theta is from 0 to 1/2 (see
-    `squared_sensitivity`). Of all theta for which a count's noise is within 1% of its minimum, the result has the
-    smallest denominator, because a larger one needs larger tables. It is 0, which means that no noise is shared, if no
-    denominator up to 64 is enough.
+    The noise of a count is the sum of a part drawn for this count alone and a part common to all counts; theta, from 0
+    (no common part) to 1/2, says how large the common part is (see `squared_sensitivity`). There are `labels` counts,
+    of which a user changes at most `changeable`.
+
+    Of all theta for which a count's noise is within 1% of its minimum, the result has the smallest denominator, because
+    a larger denominator needs larger tables. The result is 0 if no denominator up to 64 is enough.
 
     >>> best_theta(10, 10), best_theta(10, 5), best_theta(10, 1), best_theta(1000, 2)
     (Fraction(1, 2), Fraction(1, 3), Fraction(0, 1), Fraction(0, 1))

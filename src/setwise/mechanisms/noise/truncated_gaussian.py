@@ -263,11 +263,11 @@ def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fract
     one = 1 << _PRECISION
 
     def holds(level: int) -> bool:
-        """Return whether exact integer arithmetic proves that noise may be truncated at `level`.
+        """Return whether exact integer arithmetic proves that the noise may be truncated to {-level, ..., level}.
 
-        It may if contributions * delta1(level) <= delta, where delta1(level) is the probability that noise truncated at
-        `level` falls where the same noise shifted by tau cannot fall. `contributions`, `tau` and `delta` are variables
-        of the function around it.
+        One user moves a count by at most `tau`. Noise truncated at `level` may fall where the same noise moved by `tau`
+        cannot fall, with some probability p. The noise may be truncated there if `contributions` * p <= `delta`. These
+        three names are variables of the function around this function.
         """
         # A difference of sums of upper bounds is the sum of the window's upper bounds, so it is an upper bound.
         window = high_sums[level] - high_sums[level - tau]

@@ -48,14 +48,14 @@ def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
 
 
 def laplace_lead(contests: int, miss: float) -> float:
-    """Return by how much an exact count must exceed others to win `contests` comparisons under Laplace noise.
+    """Return how much larger than other counts an exact count must be, so that it stays larger under Laplace noise.
 
-    A comparison is won if the noisy count is higher too; both counts of a comparison have noise. The result is in units
-    of the noise scale. Some comparison is lost with probability at most `miss`. The result is 0 if there are no
-    contests.
+    The count is compared with `contests` other counts, and all of them have noise. With probability at least 1 -
+    `miss`, its noisy count is the larger one in every comparison. The result is in units of the noise scale; it is 0 if
+    there are no contests.
 
-    >>> round(laplace_lead(1, 0.5), 9)
-    0.0
+    >>> round(laplace_lead(1, 0.05), 2), round(laplace_lead(9, 0.05), 2), laplace_lead(0, 0.05)
+    (3.27, 5.87, 0.0)
     """
     # The lead t solves contests * exp(-t) (2 + t) / 4 = miss, where exp(-t) (2 + t) / 4 is the probability that the
     # difference of two Laplace noises exceeds t.
@@ -170,9 +170,12 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     """Return the shares of the budget's delta that the planner tries for the threshold of the mechanism `name`.
 
-    The threshold hides groups of one user alone. The result is (0.0,) if the mechanism has no threshold. If the query
-    limits how many private groups can be released (`bounds.limit`), the epsilons of Laplace noise are simply added up,
-    which needs no delta. The threshold then gets nearly all of delta, the share 0.999.
+    The threshold hides groups of one user alone. The rest of delta is for composing the released counts.
+
+    - If the mechanism has no threshold, the result is (0.0,).
+    - If it adds Laplace noise, and the query limits how many private groups can be released (`bounds.limit`), the
+      result is (0.999,). The epsilons of the counts are then simply added up, which needs hardly any delta.
+    - Otherwise the result has shares from 0.01 to 0.99.
     """
     match name:
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
@@ -285,14 +288,14 @@ def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) 
 def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
     """Return roughly the noise scale of picks at which picks and counts of the picked groups cost (epsilon, delta).
 
-    A pick chooses the group with the highest count after Gumbel noise; the picked groups then get noisy counts. The
-    estimate adds up the epsilons of the picks and composes only the counts by zCDP. With one or two picks, this gives
-    less noise than zCDP for picks and counts together.
+    A pick chooses the group with the highest count after Gumbel noise; the picked groups then get noisy counts. Here a
+    pick costs the epsilon 1 / scale, the epsilons of the picks are added up, and only the counts are composed by zCDP.
+    With one or two picks, this gives less noise than zCDP for picks and counts together.
 
     - `picks` is the number of picks.
     - `rho` is the zCDP parameter of the counts if the noise scale of the picks is 1.
 
-    The result is infinite where delta is 0.
+    The result is infinite where `delta` is 0.
     """
     # For one or two picks at a small delta, the sum of their epsilons is below the epsilon that their zCDP implies. The
     # scale 1/y solves picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) = epsilon.

@@ -162,14 +162,15 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
     """Return (candidates, unlikely): plans with estimated noise, and budget splits too bad to become plans.
 
     A budget split names a mechanism and divides the budget between finding and counting groups. It becomes no plan if
-    its roughly estimated error is more than 1.5 times the smallest one. The candidates are sorted by `Choice.merit`,
-    smallest error first.
+    its roughly estimated error is more than 1.5 times the smallest one. The candidates are sorted by their expected
+    error (`Choice.merit`), smallest first.
 
     - `bounds` has the query's public groups, its limits per user, and its k (how many groups a top-k query asks for).
     - `total` is the query's budget.
     - `confidence` is the probability with which the stated error bounds hold.
 
-    Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
+    Raises: `InvalidParameter` if no mechanism can answer the query; `Unattainable` if each mechanism would need more
+    noise than can be drawn.
     """
     # A split is not tried if its rough error (`merit`) is more than 1.5 times the smallest one.
     _check(bounds, total)
@@ -225,11 +226,12 @@ def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
 
 
 def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> Price:
-    """Return a function that maps a noise scale to the epsilon of one release; searches for the noise scale call it.
+    """Return a function that maps a noise scale to the epsilon that one release with this noise costs.
 
-    The release is made by the mechanism that `split` names, which also divides the budget `total` between finding
-    groups and counting them. `bounds` has the query's k (how many groups a top-k query asks for), public groups and
-    limits per user. `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
+    The planner searches for a noise scale with this function. For each scale it builds the mechanism that `split`
+    names. `split` also says how the budget `total` is divided between finding groups and counting them, and `bounds`
+    has the query's k (how many groups a top-k query asks for), public groups and limits per user. `priced(mechanism,
+    delta)` computes the epsilon of a mechanism, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 

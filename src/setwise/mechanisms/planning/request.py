@@ -105,9 +105,10 @@ class Bounds:
 
     @property
     def rivals(self) -> int:
-        """The number of groups among which the top k are chosen, by which expected errors of a ranking are computed.
+        """The number of groups that compete to be among the top k.
 
-        It is the size of the public domain, or `search_limit` for private groups.
+        The expected error of the ranking is computed from it. It is the number of public groups or, for private groups,
+        `search_limit`: only that many groups with the highest exact counts take part.
         """
         return self.search_limit if self.domain is None else len(self.domain)
 

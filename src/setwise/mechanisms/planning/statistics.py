@@ -161,8 +161,9 @@ class _UnscaledPlan:
     def statistics(self) -> list[StatisticRelease]:
         """The statistics that this plan releases, one for each entry of `wanted`.
 
-        A wanted number of users costs nothing if the mechanism that finds the groups releases it. Otherwise it becomes
-        a noisy sum with noise of its own.
+        They are the entries of `wanted`, except for `UsersFound`, which asks for the number of users of each group. If
+        the mechanism that finds the groups releases noisy numbers of users, these are taken at no further cost.
+        Otherwise `UsersFound` is replaced by a sum with noise of its own.
         """
         if self.discovery is not None and self.discovery.preview.radius is not None:
             return list(self.wanted)

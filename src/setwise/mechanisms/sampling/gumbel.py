@@ -24,14 +24,13 @@ V is the uniform number, starting with the word, that makes the noise.
 
 
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return approximate noisy scores of candidates as floats, from their scores and 64-bit random words.
+    """Return approximate noisy scores of candidates (score plus Gumbel noise) as floats, in units of the noise scale.
 
     The candidates are ranked by these floats where they are certain enough, because exact scores take long to compute.
 
-    - `shortfalls` has rate * (score - highest score) for each candidate; rate is the inverse of the scale of the Gumbel
-      noise. A candidate may stand for a whole run of scores (see `Runs`); then the logarithm of the run's weight is
-      added. The noisy scores have the same unit.
-    - `words` are the first 64 bits of the random number that makes each candidate's noise.
+    - `shortfalls` has for each candidate the score minus the highest score, in units of the noise scale, so at most 0.
+      If the candidate is a run of scores (see `Runs`), the logarithm of the run's weight is added.
+    - `words` has for each candidate the first 64 bits of the random number from which its noise is computed.
     """
     # A candidate's Gumbel noise is -ln(-ln(1 - V)), where V is uniform in [0, 1] and starts with the candidate's word.
     # The further bits are not drawn yet, so the noisy score is computed for the middle of all V that start with the
@@ -190,9 +189,10 @@ def gumbel_order(
 
     - `rate` is the inverse of the scale of the Gumbel noise. The result is exactly that of k picks of the exponential
       mechanism, each with probability proportional to exp(rate * score), without repetition.
-    - `runs`: if not None, each score is the first of a run of evenly falling scores, and the index stands for the run.
-
-    `width` is the number of bits of each random word that is drawn from `randomness`; it affects only the speed.
+    - `runs`: if not None, each entry of `scores` stands for a run, a sequence of scores that begins with this entry and
+      falls evenly. The runs are then ranked instead of single scores: each is picked as often as all its scores
+      together would be.
+    - `width` is the number of bits of each random word that is drawn from `randomness`; it affects only the speed.
 
     Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.

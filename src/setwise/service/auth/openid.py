@@ -85,7 +85,11 @@ class Attempt:
 
     @property
     def challenge(self) -> str:
-        """The PKCE code challenge: the SHA-256 of the verifier, which the provider gets when the sign-on begins."""
+        """The PKCE code challenge: the SHA-256 of `verifier`, in URL-safe base64.
+
+        The provider gets the challenge when the sign-on begins. Later the service sends it the verifier, and the
+        provider checks that the verifier has this hash.
+        """
         return _unpadded_base64(hashlib.sha256(self.verifier.encode()).digest())
 
     def _derive(self, purpose: str) -> str:

@@ -222,7 +222,10 @@ class CertifyTerms:
     failure: float
 
     def result(self) -> Terms:
-        """Return the account's terms: its mechanism uses, and their overall epsilon as certified bounds at `delta`."""
+        """Return the account's terms, with certified bounds on the epsilon of all its registered `uses` together.
+
+        The bounds are at the `delta` of this task.
+        """
         return setwise_terms(
             self.name,
             self.uses,
