@@ -378,12 +378,15 @@ class Account:
         )
 
         def check_release(connection: Connection) -> list[Draft]:
-            """Check that the part may be answered; return the entry to append, which has the part's answer.
+            """Check that one part of a charged question may be answered; return, as a list, the entry with its answer.
 
-            The function around this one has the charge's `receipt`. The entry states its position in the account's
-            chain, so that no other entry can come between the check and the append. Raises `Refused` if the charge is
-            missing, or if the part has an answer already. Raises `InvalidParameter` if a part of the charge was
-            refunded, or if its price was right only for a question that is answered at once.
+            A question such as a live series is charged once, by the charge in `receipt`, and answered in parts. The
+            caller appends the entry in the same transaction. The entry states its position in the account's chain, so
+            that no other entry can come between the check and the append.
+
+            Raises `Refused` if the charge is missing, or if the part has an answer already. Raises `InvalidParameter`
+            if some uses of the charge were refunded, or if its price was right only for a question that is answered at
+            once.
             """
             position = account_counters(connection, self._account_id).entries + 1
             charge = entry_under(connection, self._account_id, self.name, "charge", receipt.key)

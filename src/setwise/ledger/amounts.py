@@ -70,11 +70,12 @@ class BudgetTotals(Protocol):
         ...
 
     def lines(self) -> dict[str, int]:
-        """Return the size in units of each named balance, before anything is spent; a balance of size 0 pays nothing.
+        """Return the size of each named balance when nothing is spent, in units; a balance of size 0 pays nothing.
 
-        Most balances have 2^60 units. Two balances have other sizes. "menu" pays in an account with a fixed list of
-        uses. "rule" is no budget: it records whether a cap (a dataset's joint budget) has dropped one of its balances;
-        it has 3 units or, if nothing can be dropped, 0.
+        Most balances have 2^60 units, which together are the whole limit, such as all of the wallet's mu squared. Two
+        balances are different. "menu" belongs to an account with a fixed list of uses, whose prices are whole numbers
+        of its units. "rule" is no budget: it records whether a cap (a dataset's joint budget) has dropped one of its
+        balances. "rule" has 3 units or, if nothing can be dropped, 0.
         """
         ...
 
@@ -183,9 +184,10 @@ class Totals:
         return {FAILURE: whole_units(failure, self.failure), RHO: whole_units(rho, self.rho)}
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence about the rho or failure probability that `uses` lack, or None if nothing is missing.
+        """Return a sentence about the rho or failure probability that is missing to pay for `uses`, or None if none is.
 
-        `uses` are privacy guarantees with counts. `spent` maps "rho" and "failure" to the units spent, of 2^60.
+        `uses` are privacy guarantees with counts. `spent` maps "rho" and "failure" to the units spent so far; one unit
+        is 2^-60 of the full balance, that is, of the limit `rho` or `failure`.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price, (rho, failure), available_uses = (
@@ -324,9 +326,10 @@ class WalletTotals:
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
         """Return whether `price` units of the wallet (mu squared) are enough to pay for `uses`.
 
-        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment; a full
-        wallet has 2^60. Verification calls this for the price that the ledger recorded with a charge. The recorded
-        price can differ from the price that this machine computes, because another machine may have rounded otherwise.
+        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment; one unit
+        is 2^-60 of a full wallet. Verification calls this for the price that the ledger recorded with a charge. The
+        recorded price can differ from the price that this machine computes, because another machine may have rounded
+        otherwise.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -345,7 +348,7 @@ class WalletTotals:
         """Return the units of the wallet (mu squared) that remain after it pays for `uses`; None if it cannot pay.
 
         `uses` are privacy guarantees with counts; the result is valid for any order of them. `remaining` are the
-        wallet's units before the payment; a full wallet has 2^60.
+        wallet's units before the payment; one unit is 2^-60 of a full wallet.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -493,10 +496,14 @@ def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
 
 
 def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:
-    """Return the largest guarantees that remaining balances can pay together: Gaussian noise, and (0, `failure`)-DP.
+    """Return the largest guarantees for which the remaining budget can pay together, to show people what is left.
 
-    `wallet` is the remaining mu^2. If it is below 1e-12, the first guarantee is instead pure DP, whose epsilon is
-    `summed`, the remaining sum of epsilons. A balance with nothing left adds no guarantee.
+    - The first is Gaussian noise with mu^2 = `wallet`, the remaining mu squared. If `wallet` is below 1e-12, it is pure
+      DP with epsilon = `summed` instead, the remaining sum of epsilons.
+    - The second is (0, `failure`)-DP, where `failure` is the remaining probability of outright failure (which may
+      reveal everything).
+
+    A guarantee for which nothing remains is left out.
     """
     guarantees: list[Guarantee] = []
     if wallet >= SMALLEST_WALLET:

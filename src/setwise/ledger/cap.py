@@ -67,8 +67,8 @@ class SharedCap:
     def balance(self, connection: Connection) -> CapBalance:
         """Return what remains of the cap: the units that no account has reserved, and the units that each account has.
 
-        The cap is the joint budget of a dataset's accounts. Everything is read through `connection`, which must see one
-        consistent state of the database.
+        The cap is the joint budget of a dataset's accounts; one unit is 2^-60 of a full balance. Everything is read
+        through `connection`, which must see one consistent state of the database.
         """
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
         balance_of_slice = {slice_name: balance_name for balance_name, slice_name in SLICES.items()}
@@ -107,8 +107,8 @@ class SharedCap:
         account.
 
         - `account` is the number of the record that opened the account, and `name` the account's name.
-        - `amounts` maps each balance to the units to move (of 2^60 in a full balance). A positive number moves units
-          into the slice, a negative one back to the cap.
+        - `amounts` maps each balance to the units to move; one unit is 2^-60 of the cap's full balance. For example,
+          {"wallet": 5} moves five units of mu squared into the slice, and {"wallet": -5} back to the cap.
         - `at` is the timestamp in microseconds since 1970, and `position` the entry's number among the account's
           entries.
         """
@@ -185,14 +185,18 @@ class SharedCap:
                 lacking -= max(min(lacking, held), held // 2)
 
     def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
-        """Let only one of the two balances of the cap pay from now on; return False, changing nothing, if it cannot.
+        """Drop one of the cap's two balances, so that only `rule` pays from now on; return whether this was done.
 
-        The cap is the joint budget of a dataset's accounts. The result is False if one of the two balances was dropped
-        before, if the cap was set up to pay from one only, or if the account is not open.
-        - `rule` is the balance that still pays: the Gaussian wallet (mu squared) or the sum of epsilons.
-        - `account` is the number of the record that opened an account under the cap, and `name` the account's name. The
-          decision is recorded as an entry of this account.
+        The cap is the joint budget of a dataset's accounts. It may pay from a Gaussian wallet (mu squared) and from a
+        sum of epsilons. When a charge fits only one of the two, the other is dropped for good.
+
+        - `rule` is the balance that still pays.
+        - `account` is the number of the record that opened the account which makes the charge, and `name` the account's
+          name. The decision is recorded as an entry of this account.
         - `at` is the timestamp of the entry, in microseconds since 1970.
+
+        The result is False, and nothing changes, if a balance was dropped before, if the cap was set up to pay from one
+        only, or if the account is not open.
         """
 
         def drafts(connection: Connection) -> list[Draft]:
@@ -215,7 +219,7 @@ class SharedCap:
         return True
 
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
-        """Return how many units of each balance of the cap (a dataset's joint budget) no account has reserved.
+        """Return the units of each balance of the cap (a dataset's joint budget) that are reserved for no account.
 
         `spent` maps each balance to the units that accounts have reserved; a unit is 2^-60 of the balance's budget.
         """

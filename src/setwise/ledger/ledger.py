@@ -198,16 +198,20 @@ class Ledger:
         keep: Keep = "either",
         unit: str = USER,
     ) -> None:
-        """Set a cap on a dataset: one joint budget (epsilon, delta), for good, for all its accounts, of all analysts.
+        """Set a cap on a dataset, for good: one joint budget (epsilon, delta) for all its accounts, of all analysts.
 
-        A cap is set before the first account on the dataset is opened. Every charge to an account on the dataset is
-        also paid from the cap. What is refunded to an account is not refunded to the cap.
-        - `rule` is "wallet" (mu squared and epsilons add up) or "zcdp" (zCDP parameters add up).
-        - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
-        - `keep` says how a cap under the rule "wallet" pays: from a Gaussian budget in mu squared ("wallet"), from a
-          sum of epsilons ("sum"), or from both ("either") until a charge fits only one of them; the cap then drops the
-          other for good.
+        A cap is set before the first account on the dataset is opened. Every charge to one of the accounts is also paid
+        from the cap. A refund to an account does not go back to the cap.
+
+        - `rule` says in which measure charges add up: "wallet" adds up mu squared (of Gaussian mechanisms that dominate
+          the charges) and epsilons, and "zcdp" adds up zCDP parameters.
+        - `keep` is for the rule "wallet" only. "wallet" pays from a budget of mu squared, and "sum" from a limit on the
+          sum of epsilons. "either" pays from both, until a charge fits only one of them; the other is then dropped for
+          good.
+        - `failure_share` is the share of `delta` for outright failures (which may reveal everything); None takes a
+          default.
         - `unit` is the unit of privacy that the cap protects, such as "user".
+
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
         Raises `InvalidParameter` if the dataset has a cap or accounts already, or was registered with another unit.
         """
@@ -344,9 +348,11 @@ class Ledger:
         - `apart`, if not empty, is the reason why this name shares no cap or joint promise with names of the same data.
         - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
-        Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing. Raises
-        `BadRequest` if the accounts on all names that read this data would then not draw on one cap (the joint budget
-        of a dataset's accounts), or if these names would protect different units of privacy.
+        Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing.
+
+        Raises `BadRequest` if the name then shares data with other names, and their accounts pay from different caps
+        (joint budgets), or only some of them from a cap. Raises `BadRequest` also if these names protect different
+        units of privacy.
         """
         with self._store.writing() as connection:
             register_dataset(

@@ -176,12 +176,13 @@ class MenuTotals:
         return f"it costs {price[MENU]:,} units of the menu, and {remaining[MENU]:,} are left: enough for {offers}"
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP rho and the probability of outright failure of all charges so far, rounded up.
+        """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         An outright failure is an event in which everything may be revealed. `amounts` maps each balance to the units
-        spent from it; a full balance "rho" or "failure" has 2^60 units. The balance "rho" records charges and refuses
-        none: a charge that is larger than what remains of "rho" takes all that remains. Rho is then unknown, and
-        infinite in the result.
+        spent from it; one unit of "rho" or "failure" is 2^-60 of the full balance.
+
+        The balance "rho" only records rho, and refuses no charge. A charge that does not fit takes all of what remains,
+        so the total is then unknown. The result has an infinite rho in this case.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 

@@ -34,12 +34,12 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return how large the sum of the deltas of an account's charges may be, so that their epsilons may be summed too.
+    """Return the part of an account's delta that the odometer keeps for adding up the epsilons of the charges.
 
-    The odometer is the smallest of several bounds on the epsilon of all answers so far. One of the bounds adds up the
-    epsilons of the single charges, and needs a part of the account's delta for the sum of their deltas. This part is
-    the result: (delta - f) / 2, rounded down, where delta is the delta of the account's `terms`, and f its part for
-    outright failures (events in which everything may be revealed).
+    The odometer is the smallest of several bounds on the epsilon of all answers so far. One bound adds up the epsilons
+    of the single charges. It is valid only if the deltas of the charges add up to at most the part of delta that is
+    returned here: (delta - f) / 2, rounded down. delta is that of the account's `terms`, and f its part for outright
+    failures (events in which everything may be revealed). The other half is for the other bounds.
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 

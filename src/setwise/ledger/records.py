@@ -180,7 +180,11 @@ class Contents:
         return digest(canonical({name: getattr(self, name) for name in Contents.__slots__}))
 
     def digest_without_moves(self) -> str:
-        """Return the SHA-256 digest of all fields but `moves`, as entries before schema version 5 were hashed."""
+        """Return the SHA-256 digest, in hexadecimal, of all fields except `moves`, the balance changes of the entry.
+
+        Entries that were written before version 5 of the database schema were hashed in this way. Verification
+        recomputes their hashes with it.
+        """
         names = [name for name in Contents.__slots__ if name != "moves"]
         return digest(canonical({name: getattr(self, name) for name in names}))
 

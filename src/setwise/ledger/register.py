@@ -302,7 +302,11 @@ def same_data(connection: Connection, dataset: str) -> frozenset[str]:
 
 
 def _source_of(event: AuditEvent) -> tuple[set[str], set[str]]:
-    """Return two sets of digests from a dataset's registration `event`: of its data, and of the folders around it."""
+    """Return (digests of the data, digests of the folders around it) from `event`, which registered a dataset name.
+
+    Two names read the same data if they have a digest of the data in common, or if one name reads a folder that is
+    around the data of the other. The ledger stores only digests of paths and tables.
+    """
     reads = event.details["reads"]
     return {reads} if isinstance(reads, str) else set(reads), set(event.details.get("within", ()))
 
@@ -396,12 +400,12 @@ def register_dataset(
     - `reads` are texts that identify the data, and `within` are the folders that contain the data.
     - `definition` is the dataset's definition as text, or empty.
     - `by` is the person who registers, and `at` the timestamp in microseconds since 1970.
-    - `apart`, if not empty, is the reason why accounts on this name do not share a cap (joint budget) and a joint
-      promise with accounts on other names of the same data.
+    - `apart`, if not empty, is the reason why accounts on this name share no cap (joint budget) and no joint promise
+      with accounts on other names of the same data.
     - `unit` is the unit of privacy that all accounts on the dataset protect, such as "user" or "user,day".
 
-    Raises `BadRequest` if the accounts on all names that read this data would not draw on one cap, or if these names
-    would protect different units of privacy.
+    Raises `BadRequest` if the name then shares data with other names, and their accounts pay from different caps, or
+    only some of them from a cap. Raises `BadRequest` also if these names protect different units of privacy.
     """
     check_name(name, "dataset")
     details: dict[str, object] = {"apart": apart}

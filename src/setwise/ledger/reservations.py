@@ -17,11 +17,14 @@ from setwise.errors import InvalidParameter
 
 
 def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
-    """Return those of the `uses` (privacy guarantees with counts) whose price depends on the remaining balance.
+    """Return those of the `uses` (privacy guarantees with counts) whose price depends on the remaining budget.
 
-    The balance is a Gaussian wallet (a budget in mu squared). A Gaussian use costs the same from every balance, and any
-    other use costs more if less remains after the payment. A use that is (0, delta)-DP is paid from another balance. A
-    price that depends on the balance is right only for a question that is chosen before the charge.
+    They are paid from a Gaussian wallet (a budget in mu squared). Their price is higher if less remains in the wallet.
+    Such a price is right only if the question was chosen before the charge; the caller refuses it for questions that
+    are chosen later.
+
+    Two sorts of uses are left out: a Gaussian use, which always costs its own mu squared, and a (0, delta)-DP use,
+    which is paid from another balance.
     """
     # A Gaussian use costs its own mu squared at every balance. A use that is (0, delta)-DP, such as a threshold, is
     # paid from another balance.

@@ -367,11 +367,11 @@ class CapTotals:
         return self.wallet / 2
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the names of the balances of the cap (a dataset's joint budget) that still pay.
+        """Return which balances of the cap (a dataset's joint budget) pay for a charge: "wallet", "sum", or both.
 
-        They are "wallet" (mu squared), "sum" (of epsilons), or both. If both are returned, a charge takes units from
-        both, until one of them cannot pay and is dropped for good. `amounts` maps each balance, such as "wallet", to
-        the units spent from it; for most balances, a unit is 2^-60 of the budget.
+        "wallet" pays in mu squared, and "sum" in epsilons. If the result has both, every charge takes units from both.
+        When one of them cannot pay for a charge, the cap drops it for good, and only the other pays from then on.
+        `amounts` maps each balance to the units spent from it. Its entry "rule" records which balance was dropped.
         """
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
@@ -411,14 +411,18 @@ class CapTotals:
 class _Costs:
     """The cost of some privacy guarantees to a cap (a dataset's joint budget), in units of 2^-60 of each balance.
 
-    - `failure` is the probability that the guarantees fail outright (which may reveal everything).
-    - `summed` is the sum of their largest losses; it is above 2^60 if a loss is unbounded.
-    - `prices` lists what the guarantees cost of the wallet (mu squared). This cost depends on what the payment leaves
-      in the slice, the part of the cap that is reserved for an account. So `prices` has pairs (units left, price in
-      units), from the most units left down to 0. It is empty if a guarantee has no finite price.
-    - `well` is 102% of the lowest price in the wallet, which a full wallet pays. A slice that would pay more than this
-      is refilled first.
-    - `rounding` is the largest difference, in units, between the prices that two platforms compute.
+    - `failure` is the cost in the balance for outright failures (which may reveal everything): the probability that the
+      guarantees fail.
+    - `summed` is the cost in the balance for sums of epsilons: the sum of the largest losses. It is above 2^60, so that
+      no cap can pay, if a loss is unbounded.
+    - `prices` has the cost in the wallet (mu squared), which is higher if less remains after the payment. It lists
+      pairs (units that remain, price), from many remaining units down to 0. It is empty if a guarantee has no finite
+      price.
+    - `well` is 102% of the price that a full wallet would pay, the lowest one. An account pays from its slice, a part
+      of the cap that is reserved for it. If the slice holds so little that the price would exceed `well`, it is
+      refilled first.
+    - `rounding` is by how much a price may differ between two platforms, because their math libraries round
+      differently.
     """
 
     failure: int
@@ -441,9 +445,9 @@ class _Costs:
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
     """Return the costs of `uses` (privacy guarantees with counts) in units of the balances of `cap`.
 
-    The cap is a dataset's joint budget, and each full balance has 2^60 units. In the cap's wallet (mu squared), `uses`
-    cost more if less remains after the payment. So the result has a list of 41 prices in the wallet, each for one
-    amount that remains. The result is cached.
+    The cap is a dataset's joint budget, and one unit is 2^-60 of a full balance. In the cap's wallet (mu squared),
+    `uses` cost more if less remains after the payment. So the result has a list of 41 prices in the wallet, each for
+    one amount that remains. The result is cached.
     """
     wallet = cap.wallet
     # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is

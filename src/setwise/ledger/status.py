@@ -229,11 +229,12 @@ class AccountStatus:
 
     @property
     def _summed_epsilon_left(self) -> float:
-        """The epsilon that the account can still add to its sum of epsilons before the sum reaches its limit.
+        """The epsilon that the account can still add to its sum of epsilons; 0 if nothing is left or there is no sum.
 
-        Only an account with a Gaussian wallet (a budget in mu squared) has such a sum, as a second way to pay. The
-        result is 0 if the account has none, if the sum so far is unknown, or if less than 1e-9 of the limit remains,
-        which may be a rounding error. It is at most the promised epsilon.
+        Only an account with a Gaussian wallet (a budget in mu squared) has this second way to pay: it adds up the
+        largest losses of its charges, and the sum must not exceed a limit. The result is what the sum lacks to the
+        limit, but at most the promised epsilon. It is 0 also if the sum so far is unknown, or if less than 1e-9 of the
+        limit is left, because so little may be a rounding error.
         """
         if not isinstance(self.terms.totals, WalletTotals) or math.isinf(self.largest):
             return 0.0
@@ -417,17 +418,19 @@ class Joint:
 def joint_of(
     dataset: str, terms: Sequence[Terms], cap: AccountStatus | None, *, delta: float | None, periods: int
 ) -> Joint:
-    """Return the joint (epsilon, delta) promise of the accounts with these `terms`, even if their analysts collude.
+    """Return the joint (epsilon, delta) promise of accounts on one dataset, which holds even if analysts collude.
 
-    If the cap promises a smaller epsilon at no larger delta, the result has the epsilon of the cap.
-    - `dataset` is the name of their dataset, and `cap` the status of its cap (a joint budget), or None.
-    - `periods` is the number of budget periods that the promise covers, for each account whose budget starts afresh.
-    - `delta` is the delta of the joint promise; if None, it is the sum of the deltas of all accounts, for each of their
-      periods, but at most 0.5.
+    - `dataset` is the dataset's name.
+    - `terms` has one entry per account: the promise and the budget with which the account was opened.
+    - `cap` is the status of the dataset's cap (a joint budget of its accounts), or None. If the cap promises a smaller
+      epsilon at no larger delta, the result has the epsilon of the cap.
+    - `periods` is how many budget periods the promise covers, for accounts whose budget starts afresh each period.
+    - `delta` is the delta of the joint promise. None takes the sum of the deltas of all accounts, each times its number
+      of periods, but at most 0.5.
 
-    Requires: the number of rounds of question and answer is finite; the two neighbouring datasets that the promise
-    compares are the same two for all accounts; and the question of every use is fixed when it is charged, or the use
-    was reserved.
+    Requires: the number of questions and answers is finite. The promise compares two neighbouring datasets, and they
+    are the same two for all accounts. Every question was chosen before its charge, or was paid with `reserve`, whose
+    price also fits questions that are chosen later.
 
     Theorem: docs/optimal-composition.md, "Colluding analysts"; WhitehouseRaRoWu23 for filters, Lyu22 for several
     analysts at the same time.

@@ -275,10 +275,11 @@ def account_movements(
 
 
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return the changes of an account's balances that refund `uses`, which a charge paid for but did not need.
+    """Return the balance changes that give `uses` back to an account, because its charge paid for them without need.
 
-    `uses` are privacy guarantees, with counts, that were registered at the account's opening. `holder` is the number of
-    the record that opened the account, and `period` the name of its budget period.
+    `uses` are privacy guarantees, with counts, that were registered at the account's opening; each has a balance of its
+    own, in uses. `holder` is the number of the record that opened the account, and `period` the name of its budget
+    period, such as "2026-11".
     """
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
 

@@ -327,7 +327,7 @@ class ChainCheck:
         return account_side + slice_payment(self._account_id, paid)
 
     def _account_spent(self, period: str) -> dict[str, int]:
-        """Return how many units of each balance the account has spent so far in the budget period `period`.
+        """Return what the account has spent so far of each balance in the budget period `period`.
 
         The result maps names such as "wallet" (mu squared) to units; for most balances, a unit is 2^-60 of the budget.
         """
@@ -336,7 +336,8 @@ class ChainCheck:
     def _spent_units(self, period: str, balance_name: str) -> int:
         """Return how many units the account has spent so far of one balance in the budget period `period`.
 
-        `balance_name` is the balance's name, such as "wallet" (mu squared), which has 2^60 units when full.
+        `balance_name` is the balance's name, such as "wallet" (mu squared), in which one unit is 2^-60 of the full
+        balance.
         """
         return self._tally.get((self._account_id, period, balance_name), 0)
 

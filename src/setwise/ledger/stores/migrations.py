@@ -163,9 +163,10 @@ _MOVES_IN_POSTGRESQL = (
 
 
 def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
-    """Store the balance changes of an account's entries: text i of `moves`, in JSON, goes into entry i.
+    """Store the balance changes of an account's entries in the column `moves` of these entries.
 
-    `holder` is the number of the record that opened the account.
+    `moves` has one JSON text per entry, in the order of the account's entries: the first text is for the entry with the
+    position 1. `holder` is the number of the record that opened the account.
     """
     entry_of_row = (entries.c.holder == holder) & (entries.c.position == bindparam("place"))
     rows = [{"place": position, "text": text} for position, text in enumerate(moves, 1)]

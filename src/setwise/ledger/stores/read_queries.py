@@ -87,11 +87,12 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 
 
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
-    """Return how many units an account or cap has spent of each balance without periods, and lock these balances.
+    """Return what an account or cap has spent of each balance that never starts afresh, and lock these balances.
 
-    A balance without periods never starts afresh. The rows of the balances stay locked until the transaction ends, so
-    that no other transaction can change them. SQLite locks no rows, because it has only one writer at a time. `holder`
-    is the number of the record that opened the account or cap (a dataset's joint budget).
+    The result maps names of balances, such as "wallet" (mu squared), to units; in most balances, a unit is 2^-60 of the
+    full balance. No other transaction can change the locked balances before this transaction ends. (SQLite locks no
+    rows, because it has only one writer at a time.) `holder` is the number of the record that opened the account or the
+    cap (the joint budget of a dataset's accounts).
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}
