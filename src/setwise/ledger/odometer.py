@@ -174,13 +174,15 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
     """Return the smallest of three upper bounds on the epsilon that an account has spent; the lower bound is 0.
 
-    Each bound may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the bound
-    exceeds that epsilon are (epsilon, delta)-DP, where delta is the delta of the account's `terms`. The bounds are:
-    - a zCDP odometer, computed from `worth`, the zCDP spent.
-    - `largest`, the sum of the largest losses.
+    The bounds are:
+    - an odometer for zCDP, computed from `worth`, the zCDP rho and the failure probability spent.
+    - `largest`, the sum of the largest privacy losses of all charges.
     - the sum of the epsilons of single charges. `charged` is (this sum, the sum of their deltas), or None if unknown.
-      This bound is used only if the sum of the deltas is at most `charge_sum_delta(terms)`, the part of delta that is
-      kept for this bound.
+      This bound is used only if the sum of the deltas is at most `charge_sum_delta(terms)`, the part of the account's
+      delta that is kept for this bound.
+
+    The result may be used as a stopping rule. For every epsilon fixed in advance, all answers given before the result
+    exceeds this epsilon are together (epsilon, delta)-DP, where delta is the delta of the account's `terms`.
 
     Theorem: docs/optimal-composition.md, "Odometers".
     """

@@ -295,8 +295,8 @@ class CapTotals:
         """Return the balance that the cap (joint budget) would give up for good by paying for `uses`, or None.
 
         The cap pays each charge from two balances at once: "wallet" (mu squared) and "sum" (of epsilons). If only one
-        of them has enough for a charge, the other is given up and never pays again. The caller can warn before that
-        happens.
+        of them has enough for a charge, the other is given up and never pays again. `Account.warning` says so before a
+        charge.
 
         - `uses` are privacy guarantees with counts.
         - `remaining` maps each balance to the units that remain in it; a unit is 2^-60 of the balance's budget.

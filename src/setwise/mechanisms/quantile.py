@@ -304,10 +304,11 @@ class _Slice:
     def pick_cell(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
         """Return the index of the grid cell that the exponential mechanism picks as a quantile of this slice's values.
 
-        A slice is the part of the grid between two quantiles picked before.
+        A slice is the part of the grid between two quantiles picked before. A cell stands for one possible result. The
+        score of a cell is the higher, the nearer the cell is to the exact quantile.
 
-        - `share` is the share of the slice's values below the quantile.
-        - `rate` is epsilon divided by the score range. This range is the most by which one user can raise one cell's
+        - `share` is the share of the slice's values below the quantile, such as 1/2 for the median.
+        - `rate` is the epsilon of the pick divided by the score range: the most by which one user can raise one cell's
           score above another's.
         - `randomness` is the source of the random pick.
         """
@@ -318,11 +319,11 @@ class _Slice:
     def pick_cut(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
         """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of this slice.
 
-        A slice is the part of the grid between two quantiles picked before; the position cuts it in two for the next
-        picks.
+        A slice is the part of the grid between two quantiles picked before. The picked position cuts the slice in two,
+        for the next picks. The score of a position is the higher, the nearer the position is to the exact quantile.
 
-        - `share` is the share of the slice's values below the quantile.
-        - `rate` is epsilon divided by the score range. This range is the most by which one user can raise one
+        - `share` is the share of the slice's values below the quantile, such as 1/2 for the median.
+        - `rate` is the epsilon of the pick divided by the score range: the most by which one user can raise one
           position's score above another's.
         - `randomness` is the source of the random pick.
         """

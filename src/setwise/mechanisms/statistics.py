@@ -571,9 +571,10 @@ class GroupStatistics:
         return merged((*discovery_uses, *self._uses(most)))
 
     def over(self, labels: Sequence[Label], users: Sequence[float | None] = ()) -> "GroupStatistics":
-        """Return the mechanism that releases the same statistics of the groups `labels` alone, without finding groups.
+        """Return the mechanism that releases the same statistics for the groups `labels`, without finding groups.
 
-        `labels`, and `users` (a noisy number of users for each), must be public: fixed in advance, or released before.
+        - `labels` are the groups. They must be public: fixed in advance, or released before.
+        - `users` has a noisy number of users for each group, which was released before; empty if there are none.
         """
         return replace(self, discovery=None, domain=tuple(labels), users=tuple(users))
 

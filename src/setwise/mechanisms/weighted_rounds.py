@@ -269,12 +269,12 @@ class WeightedRounds:
         return tuple(float_root_above(self.sigma**2 * planned_cost / shape) for shape in _SHAPES)
 
     def sigmas_for(self, part: Fraction) -> tuple[Fraction, ...]:
-        """Return the three planned sigmas of the search, each divided by sqrt(`part`), for a search that spends less.
+        """Return the sigmas of the three Gaussian uses of a search that spends only a part of its planned cost.
 
-        The search for private groups is planned as three Gaussian uses, whose parameters are `sigmas`; a round spends
-        one or more of them. A survey may decide to spend only `part` (above 0, at most 1) of their mu squared, 1 /
-        sigma^2, and to leave the remaining mu squared to the noisy counts of the groups. The noise is then wider. Each
-        result is rounded up.
+        The search for private groups is planned as three Gaussian uses, whose sigmas are the field `sigmas`; one round
+        of the search spends one or more of them. A survey before the first round may decide that the search spends only
+        the share `part` (above 0, at most 1) of the mu squared, 1 / sigma^2, of each. The noisy counts of the groups
+        get the remaining mu squared. So each sigma is divided by sqrt(`part`), and rounded up.
         """
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 

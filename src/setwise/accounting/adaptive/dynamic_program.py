@@ -396,11 +396,11 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return by which share some epsilon grows most if each is rounded up to a multiple of a grid step.
+            """Return the largest relative increase of an epsilon, if several are rounded up to multiples of a step.
 
-            The grid step is the smallest epsilon divided by `parts`. The epsilons are `distinct`, a variable of the
-            function around this one. That function chooses the first `parts` with a tolerable result or, if there is
-            none, those with the smallest result.
+            The step (of a grid) is the smallest epsilon divided by `parts`. The epsilons are `distinct`, a variable of
+            the function around this one. That function takes the smallest `parts` whose increase is tolerable or, if
+            there are none, the `parts` with the smallest increase.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 

@@ -225,13 +225,14 @@ class Optimum:
         """Return an upper bound on the delta of the uses of all stages, as a function of epsilon.
 
         A stage is a set of mechanism uses, and delta is the largest over all analysts who go through the stages in
-        order. The result is a privacy profile: delta on a grid of epsilons. Its lower bounds are not computed. Outright
-        failures (in which everything may be revealed) are not included.
+        order. The result is a privacy profile: delta on a grid of epsilons. It has upper bounds only. Outright failures
+        (in which everything may be revealed) are not included.
 
-        - `epsilon`: the bound is accurate for epsilons up to about this one.
-        - `tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to
-          keep the digits of small probabilities.
-        - `cells` is the number of grid cells across the smallest epsilon of a mechanism.
+        - `epsilon` is about the largest epsilon for which the bound has to be accurate.
+        - `tilt` is for adding up losses L of independent uses: their probabilities are weighted by exp(tilt L), to keep
+          the digits of small probabilities.
+        - `cells` is the number of grid cells across the smallest epsilon of a mechanism; more cells give a closer
+          bound.
 
         Requires: a stage of bounded-range mechanisms comes first.
         """

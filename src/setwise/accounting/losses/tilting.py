@@ -329,9 +329,8 @@ class Saddle:
     def _largest(self) -> float:
         """The largest exponential tilt that is used: under it, nearly all probability lies at the largest loss.
 
-        A tilt is a number by which the probability of each loss L is multiplied as exp(tilt L). The result is
-        `CONFIG.largest` divided by a standard deviation: of all mechanism uses, that of the use whose loss has the
-        smallest one.
+        Under a tilt, the probability of each loss L is multiplied by exp(tilt L). The result is `CONFIG.largest`
+        divided by a standard deviation: that of the loss of one mechanism use, for the use where it is smallest.
         """
         # The deviation is the standard deviation; for a bounded-range use it is half its epsilon. A loss that hardly
         # varies is taken to have a deviation of a thousandth of a lattice step.

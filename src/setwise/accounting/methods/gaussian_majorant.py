@@ -8,8 +8,8 @@ the uses is v(E) for a multiset E of uses: v(no uses) = 0, and v(E) is the maxim
 without b) + c(b, v(E without b)). So G_{v(E)} dominates the uses in every adaptive order (docs/optimal-composition.md,
 "The Gaussian majorant").
 
-The price of a bounded-range use of large epsilon is far above what the use reveals. So their privacy profile is
-computed on a grid, and only the other uses are replaced by a Gaussian.
+The price of a bounded-range use of large epsilon is far above what the use reveals. So the privacy profile of such uses
+is computed on a grid, and only the other uses are replaced by a Gaussian.
 """
 
 import math

@@ -1,8 +1,9 @@
 """Mechanisms for questions that are paid with an account's registered uses (`Draws`).
 
-Such a question names two guarantees that the account registered, such as `pure:0.1`. One pays for each noisy count, and
-the other for each selection of a group by the exponential mechanism. This module returns a mechanism whose uses have
-exactly these guarantees.
+Registered uses are privacy guarantees, with counts, that were fixed when the account was opened. A question names which
+of them it uses: one guarantee, such as `pure:0.1`, for each noisy count, and another one, such as `bounded-range:0.1`,
+for each selection of a group by the exponential mechanism. This module returns a mechanism that has exactly these
+guarantees.
 """
 
 from collections.abc import Sequence

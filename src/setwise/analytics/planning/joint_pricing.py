@@ -50,9 +50,10 @@ class WeightedQuery(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """The result of `price`: the budgets (`totals`) and `plans` of the queries, in order, and their joint cost.
+    """Budgets and plans for several queries that are charged together, and their certified joint cost.
 
-    `promise` is the certified cost of all queries together: an epsilon at the delta that `price` was given.
+    - `totals` and `plans` have the budget and the plan of each query, in the order of the queries.
+    - `promise` is the joint cost: the epsilon of all queries together, at the delta of all of them.
     """
 
     totals: tuple[Total, ...]
@@ -176,8 +177,8 @@ class _BudgetCandidates:
     ) -> _BudgetCandidate:
         """Return budgets of the queries that together cost at most `epsilon`, and are nearly as large as possible.
 
-        Each query has a weight, and its own epsilon is its weight times a scale that all queries share. Several scales
-        are tried, and the candidate of the largest one that is not too costly is returned.
+        Each query has a weight, and the epsilon of its budget is this weight times a scale, which is the same for all
+        queries. Several scales are tried. The result belongs to the largest of them that costs at most `epsilon`.
 
         - `price(uses, delta)` returns the epsilon, at `delta`, of the mechanisms of all queries together.
         - `first` is the scale that is tried first; None starts where the epsilons of the queries add up to `epsilon`.

@@ -130,11 +130,11 @@ class ExpectedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLimits:
-    """Limits on one user, and what is expected of the answer with them.
+    """Limits on how much of one user counts, and what the answer is expected to be with these limits.
 
-    - `contributions` is the limit on a user's groups.
-    - `rows` has, for each count of rows in the query, the limit on a user's rows in a group.
-    - `error` is the expected error of the answer, in rows.
+    - `contributions` is the most groups of one user that count.
+    - `rows` has a number for each count of rows in the query: the most rows of one user in a group that count.
+    - `error` is the expected error of the answer, in rows. Limits are chosen such that it is smallest.
     - `largest_group` is an estimate of the count of the largest group, in rows.
     """
 

@@ -52,8 +52,9 @@ def row_measure(column: str | None) -> Measure:
 
 
 def distinct_measure(column: str) -> Measure:
-    """Return the measure (a number of each user) from which a private search finds the limit on distinct values.
+    """Return the measure from which a private search finds the limit on one user's distinct values in a group.
 
-    The number is how many distinct values of `column` the user has in the group where they have the most.
+    A measure is a number of each user, computed from the user's rows. Here it is how many distinct values of `column`
+    the user has in the group where they have the most.
     """
     return replace(row_measure(column), unique=True)

@@ -117,11 +117,11 @@ class Bounds:
 class Total:
     """The (epsilon, delta) budget of one query, which the planner splits between finding groups and counting them.
 
-    - `delta` may be 0 over a known domain, if the mechanism needs no delta.
-    - `counts` is the noise on released counts; BEST lets the planner choose it.
+    - `delta` may be 0 if the groups are public (a known domain) and the mechanism needs no delta.
+    - `counts` is the kind of noise on released counts; BEST lets the planner choose it.
     - `mechanism` forces one mechanism; None lets the planner choose it.
-    - `from_accuracy` says that the analyst did not name epsilon, but a wanted accuracy of counts, from which epsilon
-      was derived. Counting then gets a larger share of the budget.
+    - `from_accuracy` is True if the analyst stated a wanted accuracy of counts, and epsilon was derived from it.
+      Counting then gets a larger share of the budget.
     """
 
     epsilon: Fraction

@@ -444,12 +444,13 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
 
     `which` names the curve on the page that compares composition bounds:
 
-    - "batch", "ordered" and "setwise": the least epsilon of the mechanisms in `mixture`. All are chosen up front
-      (batch), or each after earlier answers (ordered), or also their order is chosen so (setwise).
-    - "paper": the bound of the paper CesarRo21 on the same mechanisms. It is an upper bound only, so the lower number
+    - "batch", "ordered" and "setwise" are the least epsilon of the mechanisms in `mixture`. In a batch the analyst
+      chooses all of them up front. In "ordered" the analyst sees earlier answers before choosing the next mechanism,
+      and in "setwise" before choosing its kind too.
+    - "paper" is the bound of the paper CesarRo21 on the same mechanisms. It is an upper bound only, so the lower number
       is 0.
-    - "pure", "laplace" and "gaussian": the least epsilon of the same number of noisy counts, with the noise of that
-      name.
+    - "pure", "laplace" and "gaussian" are the least epsilon of as many noisy counts instead: with noise of which only
+      the pure-DP epsilon is known, with Laplace noise, and with Gaussian noise of the same standard deviation.
     """
     scale = 1.0 / mixture.epsilon
     match which:
