@@ -385,7 +385,11 @@ class Target:
     given: float
 
     def point(self, answer: float) -> tuple[float, float]:
-        """Return (epsilon, delta): one is `answer`, the number that this target asks for, and the other is `given`."""
+        """Return (epsilon, delta): one is `answer`, the number that this target asks for, and the other is `given`.
+
+        >>> Target(wanted="epsilon", given=1e-6).point(0.5)
+        (0.5, 1e-06)
+        """
         return (self.given, answer) if self.wanted == "delta" else (answer, self.given)
 
 

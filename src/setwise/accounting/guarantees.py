@@ -142,11 +142,12 @@ class Guarantee(ABC):
         return math.inf if pure is None else pure.price(remaining)
 
     def split_off_failure(self) -> "tuple[Guarantee | None, float]":
-        """Return (a guarantee that holds without outright failure, probability of outright failure).
+        """Return (guarantee, probability): the guarantee holds unless the mechanism fails outright.
 
-        An outright failure is an event in which everything may be revealed. The guarantee is this one without the
-        failure, or one that it implies and that is quicker to compose. It is None for a mechanism that reveals nothing
-        unless it fails, such as a threshold (which hides groups whose noisy count is small).
+        The probability is that of such a failure, in which everything may be revealed. For example, (epsilon, delta)-DP
+        gives (epsilon-DP, delta). The guarantee may be a weaker one that is quicker to compose. It is None for a
+        mechanism that reveals nothing unless it fails, such as a threshold (which hides groups whose noisy count is
+        small).
         """
         return self, 0.0
 

@@ -45,7 +45,11 @@ def _format(context: Context, value: Decimal) -> str:
 
 
 def epsilon_at_delta(epsilon: float, delta: float, digits: int = 6) -> str:
-    """Return the promise of `epsilon` at `delta` as text, both rounded up to `digits` significant digits."""
+    """Return the promise of `epsilon` at `delta` as text, both rounded up to `digits` significant digits.
+
+    >>> epsilon_at_delta(0.12345678, 1e-6, digits=3)
+    'epsilon 0.124 at delta 1e-06'
+    """
     return f"epsilon {rounded_up(epsilon, digits)} at delta {rounded_up(delta, digits)}"
 
 

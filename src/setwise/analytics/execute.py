@@ -125,10 +125,10 @@ def execute(
     searches: SearchMemory,
     unit: str = USER,
 ) -> tuple[str, bool]:
-    """Charge the plan `planned`, run it and store its outcome; return (stored answer, whether it was stored before).
+    """Charge the plan `planned`, run it and store the answer; return (answer as text, whether it was stored before).
 
     - `reader` reads the rows, and `payer` is charged.
-    - `key` is the idempotency key of the charge and of the stored outcome; a retry with this key returns the outcome.
+    - `key` is the idempotency key of the charge and of the stored answer; a retry with this key returns the answer.
     - `request` is the canonical text of the request. This text is stored with the charge, so that a retry is
       recognised, and another question under the same key is refused.
     - `randomness` is the source of the noise.
@@ -136,10 +136,11 @@ def execute(
       new noise for them.
     - `unit` is the unit of privacy, such as "user".
 
-    Ensures: no row is read before the charge is stored. Mechanisms that were charged but not run are refunded to the
-    account, if it registered them in advance.
-    Raises: what `payer.charge` raises, such as `BudgetExhausted`; after the charge, the errors of the engine
-    (`EngineFailed`, `UnsuitableTable`, `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
+    Ensures: no row is read before the charge is stored. If the account pays with uses registered at its opening, the
+    uses that were charged but not needed are refunded.
+    Raises: what `payer.charge` raises, such as `BudgetExhausted`. After the charge, only errors of the engine
+    (`EngineFailed`, `UnsuitableTable`, `UnknownColumn`), `StoreFailed`, or `AnswerWithheld` (the charged question
+    cannot be answered; this is stored, and a retry raises it again).
     """
 
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
@@ -293,7 +294,10 @@ def _withhold(error: Exception) -> str:
 
 
 def _read_outcome(stored: str) -> str:
-    """Return the text of a stored answer, or raise `AnswerWithheld` if the stored outcome is a refusal."""
+    """Return the text of a stored answer; raise `AnswerWithheld` if a refusal was stored in place of an answer.
+
+    A refusal is stored if a question was charged but could not be answered, so that a retry is refused again.
+    """
     if stored.startswith(f'{{"{_WITHHELD}":'):
         raise AnswerWithheld(json.loads(stored)[_WITHHELD])
     return stored

@@ -51,10 +51,11 @@ class FileSession(Session):
         self._by_types: dict[frozenset[tuple[str, Kind]], Session] = {frozenset(): plain}
 
     def ask_sql(self, text: str, words: SqlWords, called: str | None = None) -> "SqlQuestion":
-        """Return the SQL statement `text`, parsed, on this table with the column types that the statement needs.
+        """Parse and plan the SQL statement `text` about this file, and return it as a question; nothing is charged.
 
-        `words` are the question's options beside the text, such as its budget, and `called` is one more name by which
-        `text` may refer to the table, or None.
+        Columns of text are read as numbers, times or truth values if the statement needs these. `words` are the
+        question's options beside the text, such as its budget, and `called` is one more name by which `text` may refer
+        to the table, or None.
         """
 
         def ask_and_plan(session: Session) -> "SqlQuestion":

@@ -218,8 +218,9 @@ class Account:
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
         """Return those of the `uses` (guarantees with counts) whose price depends on how much budget is left.
 
-        `charge` may pay for these only if their question was chosen before the charge. For a question that is chosen
-        after later answers were seen, the price may be too low; `reserve` charges a higher price.
+        `charge` computes their price from the budget that is left at the charge. That is right only if their question
+        was chosen before. If the question is chosen later, after other answers were seen, less may be left by then; so
+        `reserve` charges the price of the last use that the account pays for.
         """
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 

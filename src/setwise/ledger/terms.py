@@ -499,11 +499,11 @@ def failure_share_of(rule: str, share: float | None) -> float:
 
 
 def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
-    """Return the promised `epsilon` of a filter account or cap (joint budget) as a `CertifiedBound`.
+    """Return the promised `epsilon` of an account with a budget, or of a cap (joint budget), as a `CertifiedBound`.
 
-    The lower and the upper bound of the result are both `epsilon`, because the budget is chosen to keep exactly this
-    promise. The result also names the method and the theorem of `rule`, which says how charges add up: "wallet" (mu
-    squared), "menu" (fixed costs of listed guarantees) or "zcdp".
+    The lower and the upper bound of the result are both `epsilon`: the budget was computed from this promise, so
+    nothing is left to bound. The result also names the method and the theorem of `rule`, which says how charges add up:
+    "wallet" (mu squared), "menu" (fixed costs of listed guarantees) or "zcdp".
     """
     _, method, statement = _RULES[rule]
     return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)

@@ -485,9 +485,10 @@ class OneQuantile(StatisticRelease):
         )
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return (bound on the error in rank, None): the bound is in users and holds with probability `confidence`.
+        """Return (r, None): with probability `confidence`, the result is at most r users from the true quantile.
 
-        The second member, the mean error, is not known. `discovery`, the error of finding the groups, is ignored.
+        The second member, the mean absolute error of other statistics, is not known for a quantile. `discovery`, the
+        error of finding the groups, is ignored.
         """
         del discovery
         return self.rank_error(confidence), None

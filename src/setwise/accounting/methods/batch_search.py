@@ -68,7 +68,11 @@ def outcome_count(groups: tuple[Group, ...]) -> float:
     """Return approximately how many joint outcomes a batch has, without outcomes of negligible probability.
 
     `groups` are bounded-range mechanisms as (epsilon, count), each replaced by a randomized response with two outcomes.
-    A joint outcome says, for each group, how many mechanisms had the first of the two outcomes.
+    A joint outcome says, for each group, how many mechanisms had the first of the two outcomes. With 3 and 4 mechanisms
+    there are 4 * 5 of them:
+
+    >>> outcome_count(((0.1, 3), (0.2, 4)))
+    20
     """
     return math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups)
 

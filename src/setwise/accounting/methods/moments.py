@@ -1,9 +1,10 @@
 """Composition by moments of the privacy loss: bounds that cover every kind of guarantee, in any adaptive order.
 
-The bounds depend only on sums over the uses, so the analyst may use them in any order (the paper's lem:genbound).
-Gaussian uses are composed exactly, and only the other uses are bounded by their moments: in any order, the privacy
-profile of all uses is at most the profile of the other uses, averaged over the loss of the Gaussians
-(docs/optimal-composition.md, "Classes beside linear mechanisms").
+The bounds depend only on sums over the uses, so the analyst may use them in any order (the paper's lem:genbound). Only
+uses that are not Gaussian are bounded by their moments; Gaussian uses are composed exactly. Let f be a bound on the
+delta of the other uses as a function of epsilon, and L the privacy loss of the Gaussian uses. Then the delta of all
+uses at epsilon is at most the average of f(epsilon - L), in any order (docs/optimal-composition.md, "Classes beside
+linear mechanisms").
 """
 
 import math

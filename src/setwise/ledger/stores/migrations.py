@@ -330,9 +330,13 @@ def _in_postgresql(connection: Connection) -> Objects:
 
 
 def _plain(definition: str) -> str:
-    """Return the SQL `definition` of a constraint without brackets, casts, schema names and spaces, to compare it.
+    """Return the SQL `definition` of a constraint in a form in which it can be compared with PostgreSQL's print of it.
 
-    PostgreSQL prints brackets, casts, schema names and spaces differently from the text that created the constraint.
+    PostgreSQL prints a constraint differently from the text that created it. So brackets, spaces, double quotes, casts
+    to text and the schema of a referenced table are removed, and lists of values are written in one way.
+
+    >>> _plain("CHECK ((kind)::text = ANY (ARRAY['a'::text, 'b'::text]))") == _plain("CHECK (kind IN ('a', 'b'))")
+    True
     """
     text = re.sub(r"REFERENCES \S*?(ledger_\w+)", r"REFERENCES \1", definition)
     text = text.replace("::text", "").replace(" = ANY (ARRAY[", " IN (")

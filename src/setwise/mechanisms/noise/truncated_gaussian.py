@@ -164,11 +164,11 @@ def continuous_failure(level: float, tau: float, deviation: float) -> float:
 
 
 def continuous_truncation_level(contributions: int, tau: float, sigma: float, delta: float) -> float:
-    """Return the level T at which truncated Gaussian noise fails outright with probability at most `delta`.
+    """Return the level T at which Gaussian noise truncated to [-T, T] fails outright with probability at most `delta`.
 
-    The noise fails on a count if it falls where only one of two neighbouring tables can put the noisy count. One user
-    adds at most `tau` to each of at most `contributions` counts, and the noise has standard deviation tau * sigma. T is
-    chosen so that contributions * continuous_failure(T, tau, tau * sigma) = delta.
+    One user adds at most `tau` to each of at most `contributions` counts, and the noise has standard deviation tau *
+    `sigma`. A noisy count fails if only one of two neighbouring tables can produce it, because it then shows which of
+    them was read. T is chosen so that contributions * continuous_failure(T, tau, tau * sigma) = delta.
 
     Theorem: the paper's equation for the truncation level (eq:truncationLevel).
     Raises: `Unattainable` if delta / contributions is below 1e-60 or not below 1.

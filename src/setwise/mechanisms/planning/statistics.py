@@ -116,9 +116,10 @@ range after this increase exists after certification too."""
 def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction | None:
     """Return the estimated noise scale `guess`, raised by 5%; None if noise of this scale cannot be used.
 
-    A plan that is never run, such as one for example bounds, uses the raised scale instead of a certified one. A
-    certified scale is within about 1% of the estimate, so it can be used if the raised scale can. The result is None if
-    the raised scale exceeds the largest noise scale, or if the mechanism of the plan `draft` rejects it.
+    Some plans are made only to be looked at, such as a plan for example bounds. For these the raised estimate takes the
+    place of a certified noise scale, which takes longer to compute. The certified scale would be within about 1% of the
+    estimate, so it can be used if the raised scale can. The result is None if the raised scale exceeds the largest
+    noise scale, or if the mechanism of the plan `draft` rejects it.
     """
     scale = rounded_scale(guess.scale * _ESTIMATE_MARGIN)
     try:

@@ -389,8 +389,8 @@ class QuestionService:
     def _versions(self, dataset: Dataset) -> dict[str, str]:
         """Return the versions of lake tables and stored objects that `dataset` reads, by the names of the tables.
 
-        Lake tables are Delta and Iceberg tables. `dataset` is the result of `_pin`, which has added a version to the
-        path or URL of each of these tables, as in `events@7`.
+        For example: `{"events": "7"}`. Lake tables are Delta and Iceberg tables. `dataset` is the result of `_pin`,
+        which has added a version to the path or URL of each of these tables, as in `events@7`.
         """
         registered = self._datasets.get(dataset.name)
         pinned = {dataset.name: dataset.table} | dict(dataset.public)
