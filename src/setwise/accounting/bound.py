@@ -32,10 +32,10 @@ class Bound:
       at a delta) and a wanted relative width to a bracket: a certified interval [lower, upper].
     - `method` and `statement` name the computation and its proof in results.
     - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
-    - `enough`: a caller who asks for no width tries no further bound if the bracket is at most this wide, relative to
-      its upper end. None takes the width in the field `enough` of `Effort`.
-    - `preliminary`: whether this is a quick bound that is usually followed by a better one. In place of `Effort.enough`
-      the caller then takes the smaller `Effort.width`.
+    - `preliminary`: whether this is a quick bound, which is usually followed by a better one.
+    - `enough`: callers evaluate several bounds one after another until the bracket is narrow enough. If a caller states
+      no width, this number says which width is narrow enough after this bound, relative to the upper end. None takes
+      the width `Effort.enough` or, if the bound is preliminary, the smaller `Effort.width`.
     - `registered` is None unless the bound comes from a privacy filter, whose proof holds even if parameters are chosen
       on the fly. `method` and `statement` name that proof. Where all parameters are registered in advance, a simpler
       proof is enough, and results name this pair (method, statement) instead.

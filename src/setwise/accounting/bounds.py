@@ -622,11 +622,12 @@ def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statem
 
 
 def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
-    """Return the slow `bound`, changed so that it raises `Unattainable` where it is probably not worth its time.
+    """Return the slow `bound`, changed so that it is computed only where it is probably worth its time.
 
-    `closer` says for a target (a delta or an epsilon) whether the bound is expected to improve on the quicker bounds
-    that the caller has evaluated before. If it is not, the bound is computed only if the caller asks for a certain
-    width of the bracket (a certified interval).
+    The caller has evaluated quicker bounds before. The changed bound raises `Unattainable` if the caller asks for no
+    certain width of the bracket (a certified interval), and `closer(target)` is False. `closer` says for a `target`
+    (the delta or epsilon that is asked for) whether `bound` probably has a narrower bracket than the quicker bounds. If
+    the caller asks for a certain width, `bound` is always computed.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:

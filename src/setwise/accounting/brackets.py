@@ -230,19 +230,19 @@ def epsilon_between(
 
     @cache
     def from_above(x: float) -> float:
-        """Return log(d / `delta`), where d is the upper bound on delta at epsilon `x` and `delta` the wanted delta.
+        """Return log(d / `delta`), where d is the upper bound on delta at the epsilon `x`.
 
-        The result falls with `x` and crosses 0 at the upper end of the epsilon bracket that the function around it
-        returns.
+        `delta`, a variable of the function around it, is the wanted delta. The result falls with `x`. The function
+        around it searches for the `x` at which the result is 0, and returns this epsilon as the upper end of a bracket.
         """
         return _height(upper(x), delta)
 
     @cache
     def from_below(x: float) -> float:
-        """Return log(d / `delta`), where d is the lower bound on delta at epsilon `x` and `delta` the wanted delta.
+        """Return log(d / `delta`), where d is the lower bound on delta at the epsilon `x`.
 
-        The result falls with `x` and crosses 0 at the lower end of the epsilon bracket that the function around it
-        returns.
+        `delta`, a variable of the function around it, is the wanted delta. The result falls with `x`. The function
+        around it searches for the `x` at which the result is 0, and returns this epsilon as the lower end of a bracket.
         """
         return _height(lower(x), delta)
 

@@ -170,9 +170,13 @@ class Composition:
     def _answer(self, target: Target, width: float | None) -> CertifiedBound:
         """Return the certified bound for the delta or epsilon that `target` asks for.
 
-        The bound is tightened by bounds for other interactions; an interaction is what the analyst may decide on the
-        fly. `width` is the wanted width of the bracket (a certified interval), relative to its upper end. None accepts
-        the bracket that the default computation gives.
+        The bound has a bracket: an interval that contains the worst value over all analysts. This composition's
+        interaction says what an analyst may decide after seeing answers. Bounds for other interactions make the bracket
+        narrower. An analyst who may decide more can do everything that is possible here, so the upper end for this
+        analyst is valid here too. Likewise, the lower end for an analyst who may decide less is valid here.
+
+        `width` is the wanted width of the bracket, relative to its upper end. None accepts the bracket that the default
+        computation gives.
 
         Raises: `Unattainable` if `width` cannot be reached.
         """
@@ -295,10 +299,11 @@ class Composition:
 
     @property
     def _has_quick_weaker_bounds(self) -> bool:
-        """Whether this bound is compared with the bounds of analysts who may decide less on the fly.
+        """Whether the bound's lower end is compared with that of an analyst who may decide less on the fly.
 
-        Such an analyst's lower end is valid here too, and may be higher. False for a batch, because no analyst may
-        decide less, and with many bounded-range uses, because the comparison would take long.
+        Everything that such an analyst can do is possible in this composition, too. So the lower end for such an
+        analyst is valid here, and may be higher. False for a batch, in which nothing is decided on the fly, and False
+        if there are so many bounded-range uses that the comparison would take long.
         """
         return self.interaction is not Interaction.BATCH and self._bounded_range_uses <= _MOST_COMPARED
 
@@ -454,7 +459,8 @@ class Composition:
         A bracket is a certified interval.
 
         - `interaction` is what the analyst may choose on the fly.
-        - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
+        - `width` is the wanted width of the bracket, relative to its upper end; None takes the widths in `effort`.
+        - `effort` says how narrow the bracket should be without `width`, and how much work may be done.
         - `below`: once the upper end is at most this number, no further bound is tried, because the caller only needs
           to know whether the value is below it. 0 if the caller needs the value.
         """
@@ -467,12 +473,14 @@ class Composition:
 
 
 def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
-    """Yield `uses` without the smallest kind of use, then without the two smallest, as long as these hardly matter.
+    """Yield `uses` without the smallest kind of use, then without the two smallest kinds, and so on.
 
-    The caller raises the bound for all uses to the bounds for the yielded sets, so that one more small use never lowers
-    the result. A kind is all uses with the same guarantee. Each use implies (xi, rho)-zCDP, and the size of a kind is
-    the sum of rho + max(xi, 0) over its uses. Kinds hardly matter if they have together at most the share
-    `_SMALL_SHARE` of the sizes of all kinds.
+    A kind is all uses with the same guarantee. Each use implies (xi, rho)-zCDP, and the size of a kind is the sum of
+    rho + max(xi, 0) over its uses. Kinds are left out as long as they have together at most the share `_SMALL_SHARE` of
+    the sizes of all kinds.
+
+    All uses together reveal at least as much as a yielded set. So the caller raises the bound for all uses to the bound
+    for each yielded set. Otherwise the error of a computation could make the bound fall when a small use is added.
     """
     # The size of a kind is its number of uses times rho + max(xi, 0), where the guarantee implies (xi, rho)-zCDP. Kinds
     # of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are yielded, and the kinds left

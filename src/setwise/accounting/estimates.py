@@ -59,7 +59,7 @@ def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
 def _largest(uses: Sequence[Use]) -> float:
     """Return the largest privacy loss that all `uses` (guarantees with counts) can have together; may be infinite.
 
-    Outright failures, in which everything may be revealed, are left aside. No epsilon above this loss need be
-    estimated.
+    At every epsilon from this loss on, delta is only the probability of outright failures, in which everything may be
+    revealed. So callers need no estimate there. The result does not include outright failures.
     """
     return largest_loss((use.guarantee, use.count) for use in uses)

@@ -159,11 +159,11 @@ def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
 
 
 def _gain(item: MenuItem, tilt: float) -> float:
-    """Return log E[exp(`tilt` L)], where L is the worst privacy loss that the guarantee of a menu `item` allows.
+    """Return log E[exp(`tilt` L)] for the worst privacy loss L that one use of a menu `item` can have.
 
-    The prices of menu items are about in proportion to these numbers, because they say how much one use costs: if the
-    delta of later uses falls with epsilon x like exp(-tilt x), one use of the item before them raises the logarithm of
-    delta by at most this number.
+    A menu is a fixed list of guarantees, each with a price. The result says how much one use costs, so prices are about
+    in proportion to it. The reason: suppose that the delta of the later uses falls with epsilon x like exp(-tilt x).
+    Then one use of the item before them multiplies delta by at most exp(result).
     """
     if isinstance(item, BoundedRange):
         return draw_gain(item.epsilon, tilt)

@@ -75,10 +75,11 @@ def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
 
 
 def _shifted(others: ClassifiedUses, shift: float) -> Bound:
-    """Return the bound on the uses in `others` together with uses whose losses sum up to at most `shift`.
+    """Return a bound on two sorts of uses together: the uses in `others`, and uses whose losses only shift epsilon.
 
-    The uses in `others` have fixed dominating pairs. The delta of all uses at an epsilon is at most the delta of
-    `others` at epsilon - `shift`.
+    The second sort is described by `shift` alone, the most to which the privacy losses of these uses can add up. The
+    uses in `others` have fixed dominating pairs (known worst losses). The delta of all uses at an epsilon is at most
+    the delta of `others` at epsilon - `shift`.
     """
     alone = linear_bound(others)
 

@@ -266,12 +266,12 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     # errors, is at most `wallet`.
 
     def spare(remaining: float) -> float:
-        """Return which share of the budget would be left over if `remaining` had to be kept after the uses.
+        """Return which share of the budget `wallet` is left over after paying for all uses and keeping `remaining`.
 
-        The function around it searches for the `remaining` at which nothing is left over. Its variables are the budget
-        `wallet`, and `count` uses with the price `price`. If b is the budget needed to pay for the uses and keep
-        `remaining`, the result is (wallet - b) / wallet. All amounts are in mu squared. A negative result means that
-        the budget is too small.
+        The function around it searches for the largest amount that can be kept, that is, for the `remaining` at which
+        the result is 0. The result is negative if the budget is too small. All amounts are in mu squared. The variables
+        `count` and `price` of that function are the number of uses, and the price of a use as a function of what
+        remains after it.
         """
         return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet
 

@@ -1,4 +1,7 @@
-"""Known mechanisms with a delta near the largest that their guarantees allow: no proof can promise less than theirs."""
+"""Lower bounds on delta: known mechanisms with a delta near the largest that their guarantees allow.
+
+No proof can promise a smaller delta for these guarantees than the delta of a known mechanism that satisfies them.
+"""
 
 import contextlib
 import math
@@ -139,11 +142,12 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
 
 
 def moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
-    """Return roughly the rate at which log delta falls with epsilon near `target`, or 0 if it is too large to use.
+    """Return roughly the rate at which log delta falls with epsilon near `target`; 0 if the rate is too large.
 
-    Callers weight the probability of each privacy loss L by exp(rate L), so that the losses that decide delta become
-    likely (an exponential tilt). If the rate is too large, nearly every use in `kinds` has its largest loss under these
-    weights, and rounding errors become large.
+    Callers multiply the probability of each privacy loss L by exp(rate L) (an exponential tilt), so that the losses
+    that decide delta become likely. With a rate of 0 nothing changes. If the rate is too large, nearly every use has
+    its largest loss under these weights, and rounding errors become large. `kinds` are the uses, and `target` asks for
+    their delta at an epsilon, or for their epsilon at a delta.
     """
     tilt = _tilt(kinds, target)
     return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0

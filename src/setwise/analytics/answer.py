@@ -244,9 +244,10 @@ class PrivateAnswer(Exportable):
 
     @property
     def version(self) -> str:
-        """The version of the table that was read, taken from the text `measure`; "" if the table has no versions.
+        """The version of the table that was read, such as "7"; "" if the table has no versions.
 
-        Lake tables (Delta, Iceberg) and files in object storage have versions.
+        Lake tables (Delta, Iceberg) and files in object storage have versions. The version is read from the field
+        `measure`, the text that says what the answer counts.
         """
         return version_in(self.measure)
 

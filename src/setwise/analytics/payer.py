@@ -336,7 +336,11 @@ def sparing_budget(
 
 
 def _account_delta(status: AccountStatus | None) -> Fraction | None:
-    """Return the default delta of a question to the account with this `status`; None if no account pays."""
+    """Return the delta for a question that needs a delta and states none; None if no account pays.
+
+    `status` is the status of the account that pays. The delta is 1e-6, or about a tenth of the account's limit on
+    outright failures (which may reveal everything) if that is less.
+    """
     return None if status is None else Fraction(str(default_delta(status.terms)))
 
 

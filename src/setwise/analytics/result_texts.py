@@ -64,7 +64,11 @@ def without_intervals(answer: PrivateAnswer) -> PrivateAnswer:
 
 
 def _part_names(groups: Sequence[Sequence[str]]) -> list[str]:
-    """Return a name for each SELECT, made of its group columns `groups`; SELECTs with the same columns are numbered."""
+    """Return a name for each SELECT, made of its group columns `groups`; names that would be equal are numbered.
+
+    >>> _part_names([["city", "age"], []]), _part_names([["city"], ["city"]])
+    (['By city and age', 'In all'], ['SELECT 1 (by city)', 'SELECT 2 (by city)'])
+    """
     names = [f"By {' and '.join(columns)}" if columns else "In all" for columns in groups]
     if len(set(names)) == len(names):
         return names

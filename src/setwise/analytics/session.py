@@ -170,10 +170,11 @@ class Session(Askable):
 
     @property
     def protected_column(self) -> str:
-        """The column whose values are the units of privacy: removing all rows with one value hardly changes an answer.
+        """The name of the column that tells the protected units apart: users, or parts of users such as days.
 
-        If users are the units, this is the user column. If the units are parts of users, such as a user's days, this is
-        a column that is computed from the user column.
+        If users are protected, this is the user column. Otherwise it is a column that is computed from the user column.
+        The promise is about removing all rows with one value of this column: that hardly changes the chance of any
+        answer.
         """
         return self._user
 

@@ -42,10 +42,13 @@ _DIGITS = 4
 
 
 class BudgetTotals(Protocol):
-    """The budget of an account, or of a cap (the joint budget of a dataset's accounts): a limit for each named balance.
+    """The budget of an account, or of a cap (the joint budget of a dataset's accounts): the size of each balance.
 
-    A balance, such as "wallet" (mu squared), counts one kind of privacy loss; most are divided into 2^60 units. The
-    argument `amounts` maps each balance to units: to the spent ones, but in `largest` to those that remain.
+    A balance is an amount of one kind of privacy loss, such as "wallet" (mu squared) or "sum" (epsilons). It is counted
+    in whole units; for most balances, 2^60 units stand for the limit of the budget on this kind of loss.
+
+    Spent units are stored in the ledger and not here. So methods get them as `amounts`, which maps each balance to the
+    units spent from it. Only in the method `largest`, `amounts` has the units that remain.
     """
 
     # Implemented by `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet), `MenuTotals` (a fixed list of uses
@@ -246,9 +249,11 @@ class Totals:
         return (Use(ZeroConcentratedDP(rho=self.rho, delta=self.failure)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return one zCDP guarantee that reveals as much as everything paid so far; () if nothing was spent.
+        """Return one zCDP guarantee that bounds what all charges so far reveal, as a tuple; () if nothing was spent.
 
-        `amounts` maps each balance to the units spent from it; a unit is 2^-60 of the balance's budget.
+        The rho of the guarantee is the sum of the charges' rhos. Its delta is the sum of the probabilities that the
+        charges fail outright, which may reveal everything. `amounts` maps "rho" and "failure" to the units spent from
+        these balances; their 2^60 units each stand for the fields `rho` and `failure`, the limits of this budget.
         """
         worth = self.worth(amounts)
         return (
@@ -267,13 +272,16 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class WalletTotals:
-    """The budget of an account with a Gaussian wallet (a budget in mu^2); the fields are limits in exact floats.
+    """The budget of an account with a Gaussian wallet (a budget in mu squared): one limit for each balance.
 
-    - `wallet` is the mu^2: all that it pays for reveals no more than one Gaussian mechanism of this mu.
+    Each limit is taken as exactly the number that the float stands for.
+
+    - `wallet` limits payments in mu squared: together they reveal no more than one Gaussian mechanism with this mu^2.
     - `limit` is an epsilon: charges that the wallet cannot pay are still accepted while the largest losses of all
       charges add up to at most `limit`.
-    - `failure` bounds the probability that any mechanism fails outright, which may reveal everything.
-    - `rho` is the size of a balance that only records the zCDP of the charges, and never refuses one.
+    - `failure` limits the probability that any mechanism fails outright, which may reveal everything.
+    - `rho` is the zCDP rho that a full balance "rho" stands for. This balance only records the rho of the charges, and
+      never refuses a charge.
     """
 
     wallet: float
@@ -345,10 +353,11 @@ class WalletTotals:
         return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
     def _after_paying(self, uses: Sequence[Use], remaining: int) -> int | None:
-        """Return the units of the wallet (mu squared) that remain after it pays for `uses`; None if it cannot pay.
+        """Return the units of the wallet that remain after the wallet pays for `uses`; None if it cannot pay.
 
-        `uses` are privacy guarantees with counts; the result is valid for any order of them. `remaining` are the
-        wallet's units before the payment; one unit is 2^-60 of a full wallet.
+        The wallet is a budget in mu squared: its 2^60 units stand for the field `wallet`, the mu squared of a full
+        wallet. `remaining` are the units before the payment. `uses` are privacy guarantees with counts, which may run
+        in any order.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -408,11 +417,12 @@ class WalletTotals:
         return WALLET, SUM
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
+        """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up, or infinity.
 
-        `amounts` maps each balance to the units spent from it; a unit is 2^-60 of the balance's budget. If the balance
-        "sum", which records this sum, is used up by a charge that did not fit into it, the sum is unknown, and the
-        result is infinity.
+        `amounts` maps each balance to the units spent from it. The balance "sum" records the sum: its 2^60 units stand
+        for the epsilon `limit`, a field of this budget. A charge that does not fit into "sum" uses up this balance. The
+        sum is then unknown, and the result is infinity. If `limit` is 0, nothing records the sum: the result is
+        infinity, or 0 if nothing was spent.
         """
         # A charge larger than the balance "sum" takes all of it, so an empty balance says nothing about the sum.
         # Without a `limit` there is no such balance.

@@ -87,16 +87,17 @@ class SharedCap:
     def refill_amounts(
         self, connection: Connection, uses: Sequence[Use], slice_units: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return how many units of each balance to move from the cap into an account's slice to pay for `uses`.
+        """Return how many units of each balance of the cap to move into an account's slice to pay for `uses`.
 
-        The cap is a dataset's joint budget, and a slice the part of it that is reserved for one account.
+        The cap is a dataset's joint budget, and a slice is the part of the cap that is reserved for one account.
+        A unit is 2^-60 of the balance's budget.
+
         - `uses` are privacy guarantees with counts.
-        - `slice_units` maps each balance to the units of it that are in the slice now; a unit is 2^-60 of the balance's
-          budget.
+        - `slice_units` maps each balance to its units in the slice now.
         - `rule` says which of the cap's balances pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
 
-        Nothing is moved here. The cap's row is locked until the transaction of `connection` ends, so that no other
-        account takes these units before the caller moves them.
+        Nothing is moved here; the caller moves the units. The cap's row is locked until the transaction of `connection`
+        ends, so that no other account takes the units before.
         """
         return self.totals.refill_amounts(uses, slice_units, self._free(locked_spent_of(connection, self.holder)), rule)
 

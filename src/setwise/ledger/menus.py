@@ -208,11 +208,11 @@ class MenuTotals:
         return (MENU,)
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
-        """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up.
+        """Return the sum of the largest privacy losses (epsilons) of all charges so far, rounded up, or infinity.
 
-        `amounts` maps each balance to the units spent from it; a full balance "sum" has 2^60 units. The balance "sum"
-        records charges and refuses none: a charge that is larger than what remains of "sum" takes all that remains. The
-        sum is then unknown, and the result is infinity.
+        `amounts` maps each balance to the units spent from it. The balance "sum" records the sum: its 2^60 units stand
+        for the epsilon `limit`, a field of this budget. This balance refuses no charge. A charge that is larger than
+        what remains of "sum" takes all that remains; the sum is then unknown, and the result is infinity.
         """
         return recorded_sum(amounts[SUM], self.limit)
 

@@ -229,9 +229,9 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
 
 
 def _share(failed: float, delta: float) -> float:
-    """Return `failed` / `delta`, rounded up: the share of `delta` that outright failures take.
+    """Return `failed` / `delta`, rounded up: the share of an account's `delta` that is set aside for outright failures.
 
-    An outright failure is an event in which everything may be revealed, and `failed` is its probability. A zCDP
-    odometer takes this share as a parameter, and holds at the remaining share of `delta`.
+    An outright failure is an event in which everything may be revealed, and `failed` is its probability. The odometer
+    (a bound on the epsilon spent so far) gets this share as a parameter, and holds at the remaining share of `delta`.
     """
     return up(failed / delta * (1 + 1e-15)) if failed else 0.0

@@ -88,12 +88,15 @@ _REFILL_SHARE = 16
 
 @dataclass(frozen=True, slots=True)
 class CapTotals:
-    """The budget of a cap, the joint budget of all accounts of a dataset; the fields are limits in exact floats.
+    """The size of a cap, which is the joint budget of all accounts of a dataset: one limit for each kind of payment.
 
-    - `wallet` is the mu^2 of the cap's Gaussian wallet.
-    - `limit` is the epsilon that bounds the sum of the largest losses.
-    - `failure` bounds the probability that any mechanism fails outright, which may reveal everything.
-    - `keep` says which balances pay: only the "wallet", only the "sum", or "either" until one of them cannot pay.
+    Each limit is taken as exactly the number that the float stands for.
+
+    - `wallet` limits payments in mu squared: together they reveal no more than one Gaussian mechanism with this mu^2.
+    - `limit` limits the sum of the largest privacy losses (epsilons) of all payments.
+    - `failure` limits the probability that any mechanism fails outright, which may reveal everything.
+    - `keep` says which of the first two limits counts: only "wallet", only "sum", or "either". With "either", every
+      charge counts against both, until one of them cannot pay for a charge; from then on only the other counts.
     """
 
     wallet: float
@@ -177,19 +180,21 @@ class CapTotals:
     def accepts(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], price: Mapping[str, int], rule: Rule
     ) -> bool:
-        """Return whether `price` is a valid payment for `uses` from an account's slice, to verify a recorded charge.
+        """Return whether `price`, the recorded payment of an account's slice for `uses`, is valid; for verification.
 
-        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
+        A cap is the joint budget of a dataset's accounts, and a slice is the part of the cap that is reserved for one
+        account. A unit is 2^-60 of the balance's budget.
 
-        - `uses` are privacy guarantees with counts.
-        - `price` maps each balance to the units that were paid, and `slice_units` to the units in the slice before the
-          payment. A unit is 2^-60 of the balance's budget.
+        - `uses` are the privacy guarantees, with counts, that were paid for.
+        - `slice_units` maps each balance to the units in the slice before the payment.
+        - `price` maps each balance to the units that were paid.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
-        In the wallet, `uses` cost more if less remains in the slice after the payment. Prices are computed for some
-        remaining amounts only. A payment from the wallet is valid if it is the price for one of these amounts, up to
-        the rounding of another platform, and if at least this amount remains in the slice. Payments from other balances
-        must be exactly the computed ones.
+        The other balances must have paid exactly what `uses` cost. The price in the wallet depends on what the payment
+        leaves in the slice: the less it leaves, the higher the price. Prices are computed for a list of 41 such
+        amounts. A payment from the wallet is valid if it is the price for an amount in the list, and left at least this
+        amount in the slice. It may differ from the computed price by a rounding error, because another machine may have
+        computed it.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -217,18 +222,21 @@ class CapTotals:
     def refill_amounts(
         self, uses: Sequence[Use], slice_units: Mapping[str, int], free: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return how many units of each balance to move into an account's slice so that it can pay for `uses`.
+        """Return how many units of each balance to move into an account's slice, so that the slice can pay for `uses`.
 
-        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
+        A cap is the joint budget of a dataset's accounts, and a slice is the part of the cap that is reserved for one
+        account. A unit is 2^-60 of the balance's budget.
+
         - `uses` are privacy guarantees with counts.
-        - `slice_units` maps each balance to the units of it in the slice now, and `free` to the units that are in no
-          slice. A unit is 2^-60 of the balance's budget.
+        - `slice_units` maps each balance to its units in the slice now.
+        - `free` maps each balance to its units that are in no slice.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
-        A use costs more from a smaller slice. A balance is refilled if its units in the slice cannot pay for `uses` at
-        a price at most 2% above the lowest. It gets the units that it lacks for this, and a 16th of the free units on
-        top, so that not every charge needs a refill; if fewer units are free, it gets all of these. The slice may then
-        still be too small; the caller finds out with `pay`.
+        The price of `uses` in the wallet depends on what the payment leaves in the slice: the more it leaves, the lower
+        the price. The slice should have enough units that its price is at most 2% above the lowest price. If it has too
+        few units of a balance, it gets the missing units and, so that not every charge needs a refill, a 16th of the
+        free units on top. If fewer units are free, it gets all of these. The slice may then still be too small; the
+        caller finds out with `pay`.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:

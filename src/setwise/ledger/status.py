@@ -40,19 +40,23 @@ _OTHER_ACCOUNTS = (
 class AccountStatus:
     """The budget and state, in its present period, of an account or a cap (the joint budget of a dataset's accounts).
 
+    An account pays either with guarantees that were registered at its opening, or from a budget, such as an amount of
+    mu squared.
+
     - `terms` has the promise and the whole budget.
-    - `period` names the budget period; it is empty if the budget never starts afresh.
-    - `left` and `spent` are the remaining and the spent budget as privacy guarantees, with counts. Registered
-      guarantees are listed with their remaining and spent counts. For any other budget, `left` has the largest
-      guarantees that can still be paid, and the composition of `spent` bounds the privacy loss of all charges. (`spent`
-      is empty if an account that pays for a fixed list of uses has an unknown zCDP rho.)
+    - `period` names the budget period, such as "2026-11"; "" if the budget never starts afresh.
+    - `left` is what remains, as privacy guarantees with counts: the registered guarantees with their remaining counts
+      or, for a budget, the largest guarantees that can still be paid.
+    - `spent` is what was spent, as privacy guarantees with counts: the registered guarantees with their spent counts
+      or, for a budget, guarantees whose composition bounds the privacy loss of all charges. (`spent` is empty if an
+      account that pays for a fixed list of uses has an unknown zCDP rho.)
     - `share_left` is the share of the budget that remains, from 0 to 1. For registered guarantees, it is their
-      remaining count divided by their registered count. For any other budget, it is the remaining share of the balance
-      that pays; if two balances can pay, such as mu squared and a sum of epsilons, it is the larger of the two shares.
+      remaining count divided by their registered count. For a budget, it is the remaining share of the balance that
+      pays; if two balances can pay, such as mu squared and a sum of epsilons, it is the larger of the two shares.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
-    - `drawn` are the guarantees that were paid for, with counts. `drawn` is None if only the sums `worth` and `largest`
-      are known, as for an account with a budget whose entries were not read.
+    - `drawn` are the guarantees that were paid for, with counts. None if they are not known, because the account has a
+      budget and its entries were not read; `worth` and `largest` are known in any case.
     - `worth` has the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
     - `amounts` has a pair (balance name, units spent in the period) for each balance. The balance of a registered

@@ -111,7 +111,10 @@ class FoundRange:
 class DoublingBounds:
     """A private search for clipping bounds, by noisy numbers of values in 171 bins, numbered -85 to 85.
 
-    A bin is an interval of values whose ends are powers of two; bins double in size from bin to bin, away from 0.
+    A bin is an interval of values whose ends are powers of two. Bins double in size from bin to bin, away from 0; bin 0
+    has the zeros. In the example below, `ends` returns the ends of a bin: bin 21, for example, has the values from 1 to
+    2.
+
     `scale` is the scale of the Laplace noise on the number of values in each bin. A user has at most one value, so the
     search is (1 / scale)-DP. The clipping bounds are the outer ends of the outermost bins whose noisy numbers show that
     they have values; `release` may move the bounds further out. They are 0 and 1 if only zeros are found.
@@ -290,14 +293,15 @@ class DoublingBounds:
 def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:
     """Return the index of the bin at whose upper end the values of a mean are clipped: `last`, or a bin above it.
 
-    A bin is an interval of values. A higher bound clips fewer values, but needs more noise on the sum of values. The
-    returned bin has the smallest sum of both errors.
+    A mean is computed from a noisy sum. A bin is an interval of values. If values are clipped at the end of a higher
+    bin, fewer values are clipped, but the sum needs more noise. The returned bin has the smallest sum of both errors.
 
     - `users` has the estimated number of users in each of the 171 bins; only the bins above `last` are read.
     - `last` is the index of the last bin that is taken to have values.
     - `noise_of_width` is by how much the error from noise grows if the bound rises by 1.
 
-    For the lower clipping bound, callers mirror the bins at 0: they pass `users` in reverse order and minus the index.
+    The function finds an upper bound. For the lower bound, callers mirror the bins at 0: they pass `users` in reverse
+    order, and minus the index.
     """
     # The returned bin minimises the sum of this error and the clipped part of the sum. The values of a bin are taken to
     # lie in its middle.

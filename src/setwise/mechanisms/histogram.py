@@ -45,9 +45,8 @@ class Histogram:
     def ranked(self, most: int) -> "Histogram":
         """Return the histogram of the `most` labels with the highest positive counts, highest first.
 
-        Labels are group keys. Equal counts are ordered by label. If equal counts were ordered as a database happens to
-        return them, adding one user could change more of the result than the counts of that user's groups, and noise
-        would not hide the user.
+        Labels are group keys. Equal counts are ordered by label, and not by chance. Otherwise two tables that differ in
+        one user could give lists that differ in more than the groups of this user, and noise would not hide the user.
         """
         if self._is_ranked():
             return self if len(self) <= most else self.first(most)

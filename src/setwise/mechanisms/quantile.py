@@ -86,16 +86,17 @@ def score_range(at: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridQuantiles:
-    """Picks a grid cell for each of several quantiles with the exponential mechanism.
+    """Selects a grid cell for each of several quantiles with the exponential mechanism.
 
-    A cell stands for one possible result.
+    The possible results of a quantile are the cells of a grid. A selection of one cell is called a pick.
 
     - `shares` has for each quantile the share of values below it, such as 1/2 for the median, in ascending order.
     - `cells` is the number of cells of the grid.
     - `epsilon` is the bounded-range parameter of one level of picks. Several quantiles are picked level by level: first
       the middle one, then the middle one of those below and the middle one of those above, and so on.
-    - `weight` is 1 if a user has one value. A user who may have several values divides `weight` units among the cells
-      of these values, and all these units together count as one value.
+    - `weight` says how many units one user has. With 1, a user has one value, which adds one unit to its cell. A user
+      who may have several values divides `weight` units among the cells of these values, so that all users weigh the
+      same.
 
     Theorem: DongDuRo19 for the exponential mechanism; KaplanScSt22 for halving; docs/statistics.md for the range of the
     scores and for the values that are divided.
@@ -252,8 +253,9 @@ _APART = 1.02
 def sum_quantile(scales: Sequence[float], chance: float) -> float:
     """Return a number that a sum of independent exponential random variables exceeds with probability at most `chance`.
 
-    The error of a picked quantile in rank is bounded by such a sum. `scales` are the means of the variables. Nearly
-    equal means are raised, which can only raise the sum.
+    `scales` are the means of the variables. A quantile that the exponential mechanism selects lies some ranks away from
+    the exact quantile, and such a sum bounds this number of ranks. The formula needs means that differ, so nearly equal
+    means are raised a little. This makes the result larger, which is safe.
 
     >>> round(sum_quantile([2.0], 0.05), 3), round(sum_quantile([2.0, 1.0], 0.05), 3)
     (5.991, 7.352)

@@ -19,10 +19,9 @@ _Count = TypeVar("_Count", int, float)
 
 
 def with_noise(counts: NDArray[np.int64], noise: Noise, randomness: Randomness) -> NDArray[np.int64]:
-    """Return the exact `counts` with a draw of `noise` added to each.
+    """Return the exact `counts`, each with a draw of `noise` added; `randomness` is the source of random bits.
 
-    The draws are independent, except for the part of the noise that counts share. `randomness` is the source of the
-    noise.
+    The draws are independent. Only with `SharedGaussianNoise`, all draws have a part of the noise in common.
     """
     return counts + noise.draw(len(counts), randomness)
 

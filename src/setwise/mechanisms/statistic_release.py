@@ -72,10 +72,10 @@ class GroupReading:
     picked: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
 
     def totals(self, place: int, measure: int = 0) -> NDArray[np.int64]:
-        """Return the exact sum of every group in one measure: a column of whole numbers that users add to groups.
+        """Return, for every group, the exact sum of one measure: a whole number that each user adds to a group.
 
-        `place` is the index of the statistic, and `measure` the index of the measure among those that the statistic
-        reads.
+        A statistic reads one or several measures; a variance, for example, reads a sum of values and a sum of squares.
+        `place` is the index of the statistic, and `measure` the index of the measure among those that it reads.
         """
         return _values_of(self.table.totals[self.offsets[place] + measure], self.labels)
 
@@ -122,10 +122,11 @@ class StatisticRelease(ABC):
         """Return the privacy cost of releasing this statistic for one group, as guarantees that are used once each."""
 
     def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
-        """Return the guarantees that this statistic, with the index `place`, adds to the privacy cost of one group.
+        """Return the guarantees of the noise that this statistic needs in one group, as its part of the privacy cost.
 
-        The result is empty if the cost of another statistic already includes them, as for quantiles that are picked
-        together.
+        `place` is the index of this statistic among those of the query. Some statistics share a mechanism: quantiles of
+        the same column are selected together. The guarantees are then returned for one of them only, and the result is
+        empty for the others.
         """
         del place
         return self.guarantees()

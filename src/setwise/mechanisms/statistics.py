@@ -97,9 +97,9 @@ class NoisySums(StatisticRelease):
 
     @abstractmethod
     def _with(self, noise: Counts) -> "StatisticRelease":
-        """Return a copy of this statistic whose sums get the noise `noise`: Laplace or Gaussian, of a given scale.
+        """Return a copy of this statistic whose sums get `noise`: its kind, and its scale for sensitivity 1.
 
-        The scale in `noise` is for sensitivity 1; the noise of a sum has this scale times the sum's sensitivity.
+        The sensitivity of a sum is the most that one user adds to it; the noise scale is multiplied by it.
         """
 
 
@@ -160,9 +160,10 @@ class NoisyTotal(NoisySums):
         return noise.radius(confidence), noise.expected_absolute
 
     def _with(self, noise: Counts) -> "NoisyTotal":
-        """Return a copy of this sum that gets the noise `noise`: Laplace or Gaussian, of a given scale.
+        """Return a copy of this noisy sum with another `noise`: its kind, and its scale for a sum of sensitivity 1.
 
-        The scale in `noise` is for sensitivity 1; the noise of the sum has this scale times the sum's sensitivity.
+        The sum gets noise of `reach` times that scale, where `reach` is its sensitivity, the most that one user adds to
+        it.
         """
         return replace(self, noise=noise)
 
@@ -240,10 +241,10 @@ class NoisyMean(NoisySums):
         return NoisyRatio.of(self.reach, self.rows, self.noise, confidence)
 
     def _with(self, noise: Counts) -> "NoisyMean":
-        """Return a copy of this mean whose noisy sum and number get `noise`: Laplace or Gaussian, of a given scale.
+        """Return a copy of this mean with another `noise`: its kind, and its scale for a sum of sensitivity 1.
 
-        The number is that of rows or users. The scale in `noise` is for sensitivity 1; each of the two gets noise of
-        this scale times its sensitivity.
+        The mean is a noisy sum divided by a noisy number. Each of the two gets noise of that scale times its
+        sensitivity, the most that one user adds to it.
         """
         return replace(self, noise=noise)
 
@@ -286,9 +287,11 @@ class NoisyVariance(NoisySums):
         return self.reach * self.rows, self.reach * self.rows, self.rows
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return a noisy variance, between 0 and 1, with its interval for every group.
+        """Return a noisy variance with its interval for every group, in the unit of the values that are added up.
 
-        `reading` has the exact sums and numbers of the groups; `place` is the index of this statistic in `reading`.
+        The values lie between -1 and 1, so the variance lies between 0 and 1. `reading` has, for each group, the exact
+        sum of the values y, the exact sum of 2 y^2 - 1, and the exact number of rows. `place` is the index of this
+        statistic in `reading`.
         """
         exact = (reading.totals(place), reading.totals(place, 1), reading.numbers(place))
         noisy = [
@@ -331,10 +334,10 @@ class NoisyVariance(NoisySums):
         return Estimate(value=value, interval=(lower, upper))
 
     def _with(self, noise: Counts) -> "NoisyVariance":
-        """Return a copy of this variance whose two sums and number get `noise`: Laplace or Gaussian, of a given scale.
+        """Return a copy of this variance with another `noise`: its kind, and its scale for a sum of sensitivity 1.
 
-        The number is that of rows. The scale in `noise` is for sensitivity 1; each of the three gets noise of this
-        scale times its sensitivity.
+        The variance is computed from three noisy sums. Each of them gets noise of that scale times its sensitivity, the
+        most that one user adds to it.
         """
         return replace(self, noise=noise)
 

@@ -276,7 +276,10 @@ class TruncatedGaussian:
 
     @property
     def deviation(self) -> Fraction:
-        """The parameter of the truncated Gaussian noise: the largest float at most per_item * sigma."""
+        """The parameter of the truncated Gaussian noise on a count: the product of `per_item` and `sigma`.
+
+        The field `per_item` is the most that one user adds to a count. The product is rounded down to a float.
+        """
         return binary(self.sigma * self.per_item)
 
     @property
@@ -487,11 +490,12 @@ class UnknownGumbel:
 
     @property
     def offset(self) -> int:
-        """The distance of the threshold, before its noise, above the highest exact count that does not take part.
+        """How far the threshold, before its noise, lies above a certain exact count, in units of a count.
 
-        Only the `limit` highest counts take part. The distance, in units of a count, is tau + (tau/epsilon)
-        ln(M/delta), with the second term rounded up. tau is per_item, the most that one user adds to a count, and M is
-        `changeable`, the largest number of groups to hide.
+        The mechanism lets only the `limit` groups with the highest exact counts take part. The count in question is the
+        highest among the other groups, or 0. With tau = `per_item`, the most that one user adds to a count, and M =
+        `changeable`, the largest number of groups that the threshold must hide, the result is tau + (tau / epsilon)
+        ln(M / delta). Its second term is rounded up.
         """
         # A label that only one of two neighbouring tables can show has a count of at most tau plus the count of rank
         # limit + 1. So its noisy count exceeds the noisy threshold with probability at most 1/(1 + exp(rate (offset -
@@ -578,7 +582,7 @@ _WithCounts: TypeAlias = UnknownLaplace | TruncatedGaussian | UnknownGaussian
 
 
 def _check(mechanism: _WithCounts, spread: str) -> None:
-    """Check the parameters of `mechanism`, and replace its delta and its noise scale by exact fractions.
+    """Check the parameters of `mechanism`, and convert its delta and its noise scale to exact fractions.
 
     `spread` is the name of the mechanism's field with the noise scale: "scale" or "sigma".
 
@@ -592,10 +596,10 @@ def _check(mechanism: _WithCounts, spread: str) -> None:
 
 
 def _release_above_cutoff(mechanism: _WithCounts, histogram: Histogram, randomness: Randomness) -> Release:
-    """Return a release of the groups of `histogram` with a positive count whose noisy count exceeds the cutoff.
+    """Return the groups of `histogram` whose noisy count exceeds the threshold, with noisy counts, highest first.
 
-    The groups have their noisy counts, highest first. `mechanism` has the noise and the cutoff, and `randomness` is the
-    source of the noise.
+    Only groups with a positive exact count take part. `mechanism` has the noise and the threshold (`cutoff`), and
+    `randomness` is the source of the noise.
     """
     present = histogram.positive()
     noisy = with_noise(present.counts, mechanism.noise, randomness)

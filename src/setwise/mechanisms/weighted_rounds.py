@@ -188,11 +188,11 @@ class Discovery:
         return sum(self.group_users) / self.users if self.users else 0.0
 
     def counted_users(self, contributions: int | None) -> tuple[float | None, ...]:
-        """Return for each found group about how many users count in it, if users count in few groups only.
+        """Return, for each found group, an estimate of how many users are counted in it; None where nothing is known.
 
-        `contributions` is the largest number of found groups in which a user counts; if the user has more, they are
-        chosen at random. None means all groups. The numbers are computed from released numbers alone. An entry of the
-        result is None if no number is known.
+        `contributions` is the largest number of found groups in which one user is counted; a user with more groups is
+        counted in some of them only, chosen at random. None means that users are counted in all their groups. The
+        estimates use released numbers only, so they cost nothing.
         """
         if len(self.group_users) != len(self.labels):
             return (None,) * len(self.labels)
@@ -279,10 +279,10 @@ class WeightedRounds:
         return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
 
     def unspent(self, part: Fraction) -> Fraction:
-        """Return the mu squared that the rounds of the search leave to the noisy counts of the groups found.
+        """Return the mu squared that the search for groups leaves to the noisy counts of the groups found.
 
-        The cost of a Gaussian use is its mu squared, 1 / sigma^2. `part` is the fraction of the planned mu squared that
-        the rounds spend.
+        The cost of a Gaussian use is its mu squared, 1 / sigma^2. The search was planned with the uses `sigmas`. It
+        spends only the fraction `part` of their mu squared, so the result is the rest.
         """
         # The result is the sum of 1 / sigma^2 over the planned `sigmas`, minus the same sum over the larger sigmas of
         # `sigmas_for(part)`.
@@ -538,11 +538,11 @@ class DiscoveredCounts:
 
 
 def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
-    """Return the parameter sigma of one Gaussian use that costs at most as much as Gaussian uses of all the `sigmas`.
+    """Return the sigma of one Gaussian use that costs at most as much as Gaussian uses of all the `sigmas` together.
 
-    A round of the search for groups may spend several planned uses at once; this is the sigma of its noise. The cost of
-    a use is mu squared, which is 1 / sigma^2. So the result is 1 / sqrt(sum of 1 / sigma^2), rounded up to a float. A
-    single sigma is returned without rounding.
+    The cost of a Gaussian use is its mu squared, 1 / sigma^2, and costs are added up. So the result is 1 / sqrt(sum of
+    1 / sigma^2), rounded up to a float; a single sigma is returned without rounding. A round of the search for groups
+    may spend several planned uses at once, and then draws its noise with this sigma.
     """
     if len(sigmas) == 1:
         return sigmas[0]

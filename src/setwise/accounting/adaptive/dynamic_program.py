@@ -52,9 +52,11 @@ class DrawConfig:
     - A draw is one use of a mechanism that the analyst chooses from those that remain.
     - A privacy profile is delta as a function of epsilon, stored at the points of a grid. An operator is a function
       that maps the profile of some draws to the profile of one more draw followed by them.
-    - If too many combinations of draws may remain, each draw gets a price, and only the sum of the prices of the
-      remaining draws is tracked. The result is then an upper bound on the largest delta.
+    - If too many combinations of draws may remain, each draw gets a price (a whole number), and only the sum of the
+      prices of the remaining draws is tracked. The result is then an upper bound on the largest delta.
     - Work is how often an operator is applied, times the number of grid points of a profile; about 10^8 take a second.
+      Before a computation, its work is estimated. It is called quick if the estimate is below a limit; quick
+      computations are done first, and others may be left out.
     - Cells are the intervals between neighbouring grid points.
     """
 
@@ -79,8 +81,8 @@ class DrawConfig:
     """Draws with prices are called quick up to this work. It is more than `quick_work`, because their bound is a few
     percent closer to the optimum than other bounds."""
     quick_beside: float = 5e7
-    """Draws of large epsilon are called quick up to this work, if one Gaussian mechanism replaces all draws of small
-    epsilon."""
+    """The limit for being called quick in one case: one Gaussian mechanism replaces draws of small epsilon, and only
+    draws of large epsilon are computed on a grid."""
     usual_cells: int = 32
     """Usual number of cells across the smallest epsilon, which gives a bracket of the default width."""
     application_work: float = 5e3
@@ -91,21 +93,23 @@ class DrawConfig:
     the fixed work `rough_application_work`, and the work `rough_work` per grid point."""
     end_work: float = 0.7
     cached_cells: float = 200.0
-    """Computing the end of a longer grid takes the work `end_work` times the squared number of cells across the largest
-    epsilon. Beyond `cached_cells` such cells, the intermediate table no longer fits into the processor's cache, and the
-    work grows faster."""
+    """On a grid that is not short, the last n cells, which span the largest epsilon, are computed in another way: n
+    possible losses are tried for each cell. This takes the work `end_work` * n^2. Beyond n = `cached_cells`, the table
+    of intermediate results no longer fits into the processor's cache, and the work grows faster."""
     short: float = 24.0
     """A grid is short if it spans less than this many times the largest epsilon."""
     deviations: float = 12.0
-    """Estimates of work assume that a grid spans this many standard deviations of the total loss."""
+    """To estimate work, a grid is assumed to span this many standard deviations of the total privacy loss."""
     look_every: int = 64
-    """Number of applications after which a profile is checked for accumulated rounding errors. Its delta at epsilon 0
-    should be about 0.4 standard deviations of the loss; more than one standard deviation is refused."""
+    """After this many applications of an operator, the profile is checked for accumulated rounding errors, by its delta
+    at epsilon 0. This delta should be about 0.4 standard deviations of the total loss; if it is more than one standard
+    deviation, the computation stops with an error."""
     finer: int = 4
     """A grid may have up to this many times the cells asked for, so that all epsilons are grid points."""
     enough: float = 0.3
-    """Epsilons are rounded to grid points. If the relative rounding, times the squared number of cells across the
-    smallest epsilon, is below this, then the grid itself costs more accuracy than the rounding."""
+    """Epsilons are rounded up to grid points. A rounding is accepted if it raises no epsilon by more than the share
+    `enough` / n^2, where n is the number of cells across the smallest epsilon: the grid itself then costs more accuracy
+    than the rounding."""
 
 
 CONFIG = DrawConfig()
@@ -320,15 +324,17 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
 
 def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
-    """Return the best prices found for the uses in `groups`, as `DrawOrders`, and a number that says how good they are.
+    """Return prices for the uses in `groups`, as `DrawOrders`, and a number that says how good the prices are.
 
-    `groups` are bounded-range mechanisms as (epsilon, count); all uses of one group get the same price. A dynamic
-    program then tracks only the sum of the prices of the remaining uses. So the program allows every sequence of uses
-    whose prices add up to the price of all uses, and computes an upper bound on delta over these sequences.
+    `groups` are bounded-range mechanisms as (epsilon, count). A dynamic program bounds the largest delta over all
+    orders in which the analyst may use them. There may be too many combinations of remaining uses. So each use gets a
+    price, a positive whole number that is the same for all uses of a group, and the program tracks only the sum of the
+    prices of the remaining uses. The program then also allows other sequences of uses with the same total price, so its
+    result is an upper bound. Good prices make this bound small.
 
-    The returned number is a bound on log E[exp(`tilt` L)], where L is the privacy loss of the worst of these sequences,
-    and `tilt` is the rate at which log delta is expected to fall with epsilon. The smaller it is, the better are the
-    prices.
+    The returned number is a bound on log E[exp(`tilt` L)], where L is the privacy loss of the worst allowed sequence,
+    and `tilt` is the rate at which log delta is expected to fall with epsilon. Several prices are tried, and those with
+    the smallest number are returned.
 
     If the program would take too long with all prices tried, the result is `DrawOrders` without groups, and infinity. A
     single group gets no prices, because equal uses have only one order.

@@ -55,21 +55,24 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfig:
-    """Constants that decide which parts of a grid of epsilons are computed together in one array operation.
+    """Constants that decide which parts of a grid of epsilons are computed in one array operation, to save time.
 
-    The constants belong to `BoundedRangeStep`, which computes the privacy profile (delta as a function of epsilon) of a
-    bounded-range mechanism followed by others. The profile is a maximum over grid cells (the intervals between
-    neighbouring grid points) and over t, the larger loss of the mechanism. Each cell has a best t, and only values of t
-    near it are tried. The constants change the time of a computation but not its result; the text below each says how.
+    The class `BoundedRangeStep` uses them. It computes the privacy profile (delta as a function of epsilon) of a
+    bounded-range mechanism followed by others. A grid divides the epsilons into cells. The delta in a cell is a maximum
+    over t, the larger one of the two privacy losses that the mechanism can have. The t that gives the maximum is the
+    best t of the cell, and only values of t near it are tried. Neighbouring cells often have nearly the same best t,
+    and are then computed together, as one block. The constants change the time of a computation but not its result.
     """
 
     tie: float = 1e-6
-    """The best t of a cell lies between two multiples of the grid step. If it is closer than this (in grid steps) to
-    one of them, the values of t on both sides of that multiple are tried."""
+    """The best t of a cell (the t that gives its delta) lies between two multiples of the grid step. If it is closer
+    than this number, in grid steps, to one of these multiples, the values of t on both sides of the multiple are
+    tried, because rounding may have put the best t on the wrong side."""
     few_t: int = 6
-    """The cells of a block are computed together if their best t varies by at most this many grid steps."""
+    """The cells of a block (neighbouring cells) are computed together if their best t, the t that gives the delta of a
+    cell, differ by at most this many grid steps."""
     block: int = 12
-    """Length of a block of cells, as a multiple of the cells across one epsilon."""
+    """Number of neighbouring cells in a block, as a multiple of the number of cells across the mechanism's epsilon."""
 
 
 CONFIG = OperatorConfig()

@@ -466,13 +466,13 @@ class Optimum:
         return max(plain, adapting_saddle(self._linear_uses, self._groups).epsilon(delta))
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
-        """Return an object that gives the largest delta over all analysts, computed on one grid of epsilons.
+        """Return an object that gives the delta of the worst analyst at an epsilon, computed on one grid.
 
-        The analysts go through `stages` (sets of mechanism uses) in order.
+        The grid has equally spaced epsilons. Every analyst goes through `stages` (sets of mechanism uses) in order.
 
         - `about`: the result is accurate near this overall epsilon.
-        - `full_tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L),
-          with tilt = full_tilt * `trial.tilt_share`, to keep the digits of rare losses.
+        - `full_tilt`: before losses L of independent uses are added up, their probabilities are weighted by exp(tilt
+          L), so that rare losses keep their digits. The tilt is `full_tilt` times `trial.tilt_share`.
         - `trial` has the fineness and the length of the grid of epsilons.
         - `begin`: the result is less accurate at epsilons below this one, because grid points are left out to save
           time.
@@ -636,9 +636,10 @@ class _GridSolution:
         return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        """Return a lower bound on the largest delta at `epsilon` over all analysts, if no mechanism fails outright.
+        """Return a certified lower bound on the delta that the worst analyst reaches at `epsilon`.
 
-        In an outright failure, everything may be revealed. The caller adds the probability of such failures.
+        Outright failures, in which everything may be revealed, are not included here; the caller adds their
+        probability.
         """
         average = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
         return min(max(average * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT), 0.0), 1.0)

@@ -186,10 +186,11 @@ class Band:
         return math.ceil(reach / self.step) + 2
 
     def first(self, done: float, epsilon: float) -> int:
-        """Return how many grid points can be left out, at small epsilons, of the profile of the mechanisms used last.
+        """Return how many points, at the smallest epsilons, can be left out of a privacy profile to save time.
 
-        Leaving points out saves time. Privacy profiles (delta as a function of epsilon) are computed backwards; at
-        these small epsilons this profile hardly changes the final delta of all mechanisms.
+        A privacy profile is delta as a function of epsilon, at the points of a grid. Profiles are computed backwards,
+        and this profile is that of the mechanisms used last. The final profile of all mechanisms is read only at
+        epsilons from the field `begin` on, and hardly depends on the points that are left out.
 
         - `done` is the variance of the total privacy loss of the mechanisms used last.
         - `epsilon` is the parameter of the bounded-range mechanism that is added to the profile next.

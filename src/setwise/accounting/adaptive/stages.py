@@ -87,9 +87,10 @@ class LinearStage:
 
     @property
     def support(self) -> float:
-        """Largest privacy loss that all mechanism uses in this stage can have together, or infinity.
+        """The largest total privacy loss that the mechanism uses of this stage can have, or infinity.
 
-        Alone, the stage has delta 0 at every epsilon from this loss on, so a grid of epsilons may end there.
+        A stage is a set of mechanism uses; the analyst goes through several stages in order. The delta of this stage
+        alone is 0 at every epsilon from the returned loss on. So a grid of epsilons may end there.
         """
         return largest_loss(self.uses)
 

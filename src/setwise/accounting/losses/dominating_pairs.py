@@ -135,12 +135,12 @@ _LEAST_CONVOLVED = 1e-250
 
 
 def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | None:
-    """Return the distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of its values.
+    """Return the distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of all its losses.
 
-    The losses are exact, that is, not rounded to equally spaced values. Values of negligible probability are left out,
-    and the field `dropped` of the result bounds their sum. A list is possible for pure DP (its worst mechanism is
-    randomized response, with two losses), for other losses with two values, and for integer noise with few losses.
-    Returns None if there is other noise, or if the result would have more than `most` entries.
+    The losses are exact, that is, not rounded to equally spaced values. Losses of negligible probability are left out,
+    and the field `dropped` of the result bounds the sum of their probabilities. A list is possible for pure DP (its
+    worst mechanism is randomized response, with two losses), for other losses with two values, and for integer noise
+    with few losses. Returns None if there is other noise, or if the result would have more than `most` entries.
     """
     atoms = NOTHING
     for noise, count in uses:
@@ -178,11 +178,10 @@ def sum_equal_uses(noise: KnownNoise, count: int) -> Loss | None:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """A loss distribution: `mass` holds the probabilities of the losses top / unit, (top - step) / unit, and so on.
+    """A distribution of privacy losses: `mass[i]` is the probability of the loss (top - i * step) / unit.
 
-    The distributions of several uses are added up in this form without rounding a loss, because `top` and `step` are
-    whole numbers. `unit` is the positive number by which whole numbers are divided to give losses. `error` is the
-    relative error of each entry of `mass`.
+    `top` and `step` are whole numbers, so that the losses of several uses are added up without rounding; the positive
+    number `unit` converts such a whole number to a loss. `error` bounds the relative error of each probability.
     """
 
     top: int

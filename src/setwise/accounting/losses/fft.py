@@ -63,11 +63,11 @@ _CHERNOFF = 1.0 + 1e-6
 class Window:
     """The interval of total losses, from `left` to `right`, in which a sum of losses is computed by Fourier transform.
 
-    - `tilts`: the sum is computed once for each of these numbers, with the probabilities of losses L weighted by
-      exp(tilt L). Each result gives a valid bound. A tilt keeps the digits of losses that are rare without it.
-    - `left_tilt` and `right_tilt` are the numbers r for which Chernoff's bound E[exp(r S)] exp(-r end) limits the
-      probability that the total loss S is left or right of the interval. Both numbers are chosen so that the bound is
-      nearly as small as it can be: S has the mean `left` or `right` if its probabilities are weighted by exp(r S).
+    - `tilts`: the sum is computed once for each of these numbers, with the probability of each loss L weighted by
+      exp(tilt L). Each result gives a valid bound. With a tilt, large losses that are rare keep their digits.
+    - `left_tilt` and `right_tilt` bound the probability of the losses outside of the interval. If S is the total loss,
+      Chernoff's bound says that P[S >= right] <= E[exp(r S)] exp(-r right) with r = `right_tilt`. `left_tilt` does the
+      same for P[S <= left]. Both numbers are chosen so that the bound is nearly as small as it can be.
     """
 
     # With `left_tilt` and `right_tilt`, Chernoff's bound limits the probability outside of the window.

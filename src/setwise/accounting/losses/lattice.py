@@ -92,11 +92,14 @@ def common_unit(values: Sequence[float]) -> float | None:
 
 
 def common_step(values: Sequence[float], largest: float) -> float:
-    """Return a step, at most `largest`, for rounding losses to its multiples; `values` are multiples of it if possible.
+    """Return a step of at most `largest` for rounding losses; `values` are multiples of the step if possible.
 
-    Losses that are multiples of the step are not changed by the rounding. If `values` are not all multiples of one
-    number (see `common_unit`), only the largest of them is a multiple of the step. If `values` is empty, the step is
-    `largest`.
+    A loss that is a multiple of the step is not changed by the rounding. If all `values` are multiples of one number
+    (see `common_unit`), the step divides this number. Otherwise only the largest value is a multiple of the step. If
+    `values` is empty, the step is `largest`.
+
+    >>> common_step([0.5, 1.5], 0.3), common_step([], 0.3)
+    (0.25, 0.3)
     """
     if not values:
         return largest
@@ -142,17 +145,17 @@ class LossPair:
 
     @cached_property
     def upper(self) -> LossLattice:
-        """The lattice whose delta, at every epsilon, is at least the delta of the privacy loss that the pair bounds.
+        """The lattice for upper bounds: at every epsilon, its delta is at least the delta of the exact privacy loss.
 
-        A lattice holds the probabilities of equally spaced losses.
+        A lattice holds the probabilities of equally spaced losses. It is computed when it is first used.
         """
         return self._above()
 
     @cached_property
     def lower(self) -> LossLattice:
-        """The lattice whose delta, at every epsilon, is at most the delta of the privacy loss that the pair bounds.
+        """The lattice for lower bounds: at every epsilon, its delta is at most the delta of the exact privacy loss.
 
-        A lattice holds the probabilities of equally spaced losses.
+        A lattice holds the probabilities of equally spaced losses. It is computed when it is first used.
         """
         return self._below()
 

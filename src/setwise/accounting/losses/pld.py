@@ -245,11 +245,12 @@ class LatticeSum:
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss of all uses, for an upper and for a lower bound on delta.
 
-        - `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen.
-        - `tilt`: weighting the probabilities of L by exp(tilt L) moves its mean. The result is most accurate for losses
-          near this weighted mean.
-        - `whole`: if True, only losses of negligible effect are left out; if False, all losses far below the weighted
-          mean are left out too.
+        - `saddle` is an approximation of the total loss, which tells the range of losses to compute.
+        - `tilt` says for which losses L the result is most accurate: those near the mean of L if the probability of
+          each L is weighted by exp(tilt L). A tilt of 0 gives the usual mean; the larger the tilt, the larger and rarer
+          are the losses.
+        - `whole`: if False, all losses far below this mean are left out, which is enough to read delta near the mean.
+          If True, only losses of negligible effect are left out.
         """
         # Losses do not matter if they do not noticeably change the average of a falling function.
         # The probability of Gaussian losses that are too large to be tabulated is part of `dropped` of the upper
@@ -318,11 +319,12 @@ class LatticeSum:
         return math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in self.uses)
 
     def _largest_step(self) -> float:
-        """Return the largest lattice step for which rounding losses raises their variance by at most `tolerance`.
+        """Return the largest step of a lattice for which rounding raises the variance of the total loss little enough.
 
-        A lattice is a set of equally spaced losses, to which losses are rounded. The field `tolerance` is a share of
-        the variance. Losses of positive probability are taken to be lattice points, so that only continuous losses
-        count. The result is infinite if no loss is continuous.
+        A lattice is a set of equally spaced losses, to which losses are rounded, and the step is their distance. Little
+        enough is at most the share `tolerance` (a field) of the variance. Losses with a positive probability are taken
+        to be lattice points, which rounding does not change, so only continuous losses count. The result is infinite if
+        there are none.
         """
         between = math.fsum(count * variance_and_continuous_mass(noise)[1] for noise, count in self.uses)
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
@@ -339,14 +341,15 @@ class LatticeSum:
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})
 
     def step(self, coarser: float = 1.0) -> float:
-        """Return the distance of neighbouring points of the lattice to which losses are rounded.
+        """Return the distance of neighbouring losses in the lattice (equally spaced losses) used for rounding.
 
-        A lattice is a set of equally spaced losses. The step is so small that rounding raises the variance of the total
-        loss by at most the share `tolerance`. `coarser` is 1 for the upper bound on delta and above 1 for the lower
+        The step is so small that rounding raises the variance of the total loss by at most the share `tolerance`, a
+        field. `coarser` is 1 for the lattice of the upper bound on delta, and above 1 for the lattice of the lower
         bound.
 
-        - If all losses of positive probability can be lattice points, they need no rounding. The step for the lower
-          bound may then be `coarser` times as large, because no promise depends on the lower bound.
+        - If all losses with a positive probability can be lattice points, they are not rounded; only continuous losses
+          are. The step for the lower bound may then be up to `coarser` times as large, because no promise depends on
+          the lower bound.
         - Otherwise all losses are rounded. The step for the lower bound is then smaller than the step for the upper
           bound, because the lower bound rounds losses down, which is less accurate.
         """

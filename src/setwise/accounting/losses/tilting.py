@@ -190,11 +190,11 @@ class Saddle:
         return least, math.fsum(steps * (first + size - 1 + CONFIG.beyond) for steps, first, size in nodes)
 
     def at(self, tilt: float) -> tuple[float, float, float]:
-        """Return (log E[exp(tilt L)], mean, variance) of the total privacy loss L of all uses.
+        """Return (log E[exp(tilt L)], mean, variance) of the total privacy loss L of all uses in `parts` and `ranges`.
 
-        Mean and variance are computed with the probability of each L weighted by exp(`tilt` L). Each bounded-range use
-        in `ranges` is counted as slightly more than one use, because an analyst who adapts to earlier answers gains a
-        little.
+        Mean and variance are computed with the probability of each L weighted by exp(`tilt` L). `ranges` are the
+        bounded-range uses. Each of them is counted as slightly more than one use, because an analyst who adapts to
+        earlier answers gains a little.
         """
         height = mean = variance = 0.0
         if self.parts:
@@ -342,11 +342,11 @@ class Saddle:
         return CONFIG.largest / min(deviations)
 
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
-        """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
+        """Return approximately the smallest tilt at which `too_small(tilt)` is False, found by bisection from `guess`.
 
-        A tilt weights the probability of a loss L by exp(tilt L). The search brackets and bisects, starting at `guess`.
-        If the condition is still true at the largest useful tilt (under which nearly all losses are at their maximum),
-        this tilt is returned.
+        A tilt is a number with which the probability of each loss L is weighted by exp(tilt L). `too_small` is a
+        condition that holds for all tilts below the wanted one, and for none above it. If it still holds at the largest
+        useful tilt (under which nearly all losses are at their maximum), that tilt is returned.
         """
         # The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection.
         largest = self._largest

@@ -1,10 +1,12 @@
 """Closed forms for bounded-range (BR) and pure DP mechanisms: the optimal batch, and three mechanisms in a fixed order.
 
-In a batch all mechanisms are chosen up front. Its delta is a maximum over one number t, because the worst BR mechanisms
-are all the same generalized randomized response with the losses t and t - epsilon.
+In a batch all mechanisms are chosen up front. The worst BR mechanisms are then all the same: the generalized randomized
+response with the two privacy losses t and t - epsilon, for some number t. So the largest delta of the batch is a
+maximum over t.
 
-For one epsilon-DP and two epsilon-BR mechanisms, chosen adaptively, the paper has closed forms for every order. They
-show that order matters: two BR mechanisms after the DP mechanism can have a larger delta than one before and one after.
+For one epsilon-DP and two epsilon-BR mechanisms, each chosen after seeing earlier answers, the paper that this package
+implements has closed forms for all three orders. They show that the order matters: the largest delta can be larger if
+the DP mechanism comes first than if it comes between the two BR mechanisms.
 """
 
 # Every epsilon-BR mechanism is a post-processing of generalized randomized response with log likelihood ratios t and t
@@ -369,10 +371,12 @@ class ThreeMechanisms:
         return self._bracket(first + self.z((2 * e + g) / 3, g), g)
 
     def bounded_range_first(self, g: float) -> Bracket:
-        """Return the largest delta, at overall epsilon `g`, if the analyst begins with a bounded-range mechanism.
+        """Return the largest delta of the three mechanisms at overall epsilon `g` if a bounded-range one is first.
 
-        The pure DP mechanism comes second, and the other bounded-range mechanism third. If these two change places,
-        delta is the same. The result is a bracket (a certified interval) that covers rounding errors.
+        The pure DP mechanism comes second, and the other bounded-range mechanism third; all three have the field
+        `epsilon`. If the second and the third change places, delta is the same. The largest is over all analysts, who
+        choose each mechanism after seeing earlier answers. The result is a bracket (a certified interval) that covers
+        rounding errors.
 
         Raises: `InvalidParameter` if `g` is negative.
         """

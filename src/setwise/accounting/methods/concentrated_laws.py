@@ -95,10 +95,11 @@ def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
 
 
 def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
-    """Return a privacy loss of two values, `high` and a smaller one: nearly the worst that (xi, rho)-zCDP allows.
+    """Return nearly the worst privacy loss with two values that (xi, rho)-zCDP allows, if the larger value is `high`.
 
-    Worst means that the value `high` has the largest probability. The further the smaller value is below 0, the larger
-    is this probability. The result is certified to satisfy (xi, rho)-zCDP, or None if no loss could be certified.
+    The worst loss has the value `high` with the largest probability. This probability grows if the other value becomes
+    smaller, so nearly the smallest other value is searched that zCDP allows. The returned loss is certified to satisfy
+    (xi, rho)-zCDP. The result is None if no loss could be certified.
     """
     lower_loss = _search_lower_loss(xi, rho, high)
     for share in _BACK_OFF if lower_loss is not None else ():
@@ -141,10 +142,12 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
 
 
 def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usual: float) -> TwoPointLaw | None:
-    """Return the two-valued privacy loss, certified to be (xi, rho)-zCDP, for which `value` is nearly largest.
+    """Return the privacy loss with two values, certified to be (xi, rho)-zCDP, for which `value` is nearly largest.
 
-    `value` is a function that maps a two-valued loss to the number to maximise, such as its delta at some epsilon.
-    `usual` is an estimate of the larger of the two values of the best loss; numbers from 0.4 to 1.6 times it are tried.
+    - `value` maps a two-valued loss to the number to maximise, such as its delta at some epsilon.
+    - `usual` is a guess at the larger of the two values of the best loss. The search tries larger values from 0.4 to
+      1.6 times this guess, each with nearly the smallest other value that zCDP allows.
+
     Returns None if no loss could be certified.
     """
 

@@ -157,9 +157,10 @@ _STRAY = 1e-129
 class NearlyNoNoise:
     """Integer Gaussian uses with so little noise that all of it is 0, except with a probability of at most `stray`.
 
-    `total` is a bracket (a certified interval, because of rounding) for the total privacy loss if all noise is 0.
-    `failure` is a bracket for the probability of outright failure (in which everything may be revealed), which the
-    guarantees allow in addition to the noise.
+    - `total` is a bracket (a certified interval, because of rounding) for the privacy loss of all uses together if all
+      noise is 0.
+    - `failure` is a bracket for the probability of outright failure (in which everything may be revealed). The
+      guarantees of the uses allow such failures in addition to the loss of the noise.
     """
 
     total: Bracket

@@ -173,9 +173,10 @@ class ClassesBesideGaussian:
         return either_fails(Bracket(0.0, self.failure.upper), Bracket(0.0, min(above, 1.0)))
 
     def _profile(self, x: Floats) -> Floats:
-        """Return upper bounds on the delta of the (xi, rho)-zCDP uses at each epsilon in `x`, also negative ones.
+        """Return upper bounds on the delta of the uses other than the Gaussian mechanism, one for each epsilon in `x`.
 
-        The bounds come from the conversion of zCDP to (epsilon, delta)-DP, at the best of several Renyi orders.
+        These uses are together (`xi`, `rho`)-zCDP. The bounds come from the conversion of zCDP to (epsilon, delta)-DP,
+        at the best of several Renyi orders. Epsilons may be negative.
 
         Theorem: CanonneKaSt20; Lemma 1(d) of docs/optimal-composition.md for x < 0.
         """

@@ -148,11 +148,11 @@ _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _shared_noise(guarantee: Guarantee) -> Counts:
-    """Return noise that satisfies `guarantee` for a sensitivity of 1; a statistic multiplies its scale.
+    """Return noise that satisfies `guarantee` if one user changes a sum by at most 1 (sensitivity 1).
 
-    A statistic multiplies the scale by the sensitivity of each of its sums, and rounds the product down to a float,
-    which lowers the product by less than one part in 2^52. So a Laplace scale is enlarged by one part in 2^52 here;
-    otherwise the noise could be too small for the guarantee.
+    A statistic multiplies the noise scale by the sensitivity of each of its sums, and rounds the product down to a
+    float. The rounding lowers the scale by less than one part in 2^52, which could be too little noise for the
+    guarantee. So a Laplace scale is enlarged by one part in 2^52 here.
     Raises: `InvalidParameter` unless the guarantee is pure DP or Gaussian.
     """
     match guarantee:

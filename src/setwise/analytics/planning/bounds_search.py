@@ -139,9 +139,13 @@ class Search:
         )
 
     def release(self, table: GroupTable, steps: int, randomness: Randomness) -> FoundBounds:
-        """Add noise to the exact counts in `table`, and return the bounds that are chosen from the noisy counts.
+        """Add noise to the counts in `table`, and return the bounds that are chosen from the noisy counts.
 
-        - `table` has the counts that `aggregation` requests.
+        The bounds are those that the query left open: clipping bounds, and limits on the number of a user's groups and
+        on a user's rows in a group.
+
+        - `table` has the exact counts of users, which the engine returned for the request that the method `aggregation`
+          made.
         - `steps` is the largest limit on a user's rows in a group that may be chosen. Noise grows with this limit, and
           too much noise cannot be sampled.
         - `randomness` is the source of the noise.

@@ -102,8 +102,9 @@ def statistics_note(
 def with_reliability(query: Query, choice: GroupStatistics, release: GroupRelease) -> list[tuple[Estimate, ...]]:
     """Return the estimates of each group in the units of their columns, and mark those that may be mostly noise.
 
-    `release` has the estimates of the statistics of `query`, in rounding steps, as the mechanism `choice` released
-    them. The mark is the field `unreliable` of an estimate.
+    `release` has the estimates as the mechanism `choice` released them, one for each group and statistic of `query`.
+    They count rounding steps, the steps to which values were rounded, so they are multiplied by the step of their
+    column. The mark is the field `unreliable` of an estimate.
     """
     groups = []
     for users, row in zip(_users_of_groups(query, release), release.estimates, strict=True):

@@ -151,11 +151,11 @@ class _BudgetCandidates:
     delta: float
 
     def at(self, scale: float) -> _BudgetCandidate:
-        """Return the candidate in which each query's epsilon is `scale` times its weight, with draft plans.
+        """Return a candidate for the budgets of queries: each query's epsilon is `scale` times its weight.
 
-        An epsilon above 100 (`LARGEST_TOTAL`), the most for a single query, is lowered to 100. If there are several
-        queries, they share one half of delta equally, because the certified cost of all of them together needs the
-        other half.
+        The candidate also has a draft plan for each query. An epsilon above 100 (`LARGEST_TOTAL`), the most for a
+        single query, is lowered to 100. A single query gets the whole delta. Several queries get half of delta, in
+        equal parts; the other half is needed to compose them, that is, to certify their cost together.
         """
         # Composing several queries needs the other half of delta.
         failure = Fraction(self.delta) * (_FAILURES if len(self.questions) > 1 else 1) / len(self.questions)

@@ -65,14 +65,15 @@ class Plan:
     """How a question would be answered: its mechanism, cost and expected error. `preview` returns a plan at no cost.
 
     - `mechanism` is the name of the mechanism, and `why` a sentence that compares it with other mechanisms.
-    - `uses` are the mechanisms that are charged, each as a privacy guarantee and a number of runs; some may not run.
+    - `uses` are the privacy guarantees that are charged, with numbers of runs. Some of the runs may turn out not to be
+      needed.
     - `epsilon` is the certified cost of `uses` at `delta`, as a lower and an upper end. The upper end is the promise.
+    - `delta` is the delta of the account that pays, or else the delta of the question.
     - `interaction` says what an analyst may choose after seeing answers without breaking the promise.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
-    - `delta` is the delta of the account that pays, or else the delta of the question.
     - `error` is the expected error.
-    - `alone` is the (epsilon, delta) of `uses` at the question's delta, if an account pays and the question states an
-      epsilon; otherwise None.
+    - `alone` is the cost of `uses` as (epsilon, delta) at the question's own delta, which may differ from the
+      account's. It is None unless an account pays and the question states an epsilon.
     """
 
     mechanism: str

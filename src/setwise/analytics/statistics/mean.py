@@ -168,10 +168,11 @@ class Mean(BoundedStatistic):
         return " over events" if words.get("per_user") else ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether the answer should mark the mean `estimate` as unreliable, because noise may hide it.
+        """Return whether the noise of a mean is too large, so that the answer marks the mean as unreliable.
 
-        It should if noise may be as large as the mean, or as a quarter of the distance of the clipping bounds. If the
-        bounds lie on both sides of 0, only the distance matters, because a mean near 0 can be precise. `estimate` is in
+        It is too large if the interval of `estimate` is at least half as wide as the distance of the clipping bounds.
+        If the bounds lie on one side of 0, it is also too large if the interval is at least twice as wide as the mean.
+        If they lie on both sides, this second rule is not used, because a mean near 0 can be precise. `estimate` is in
         units of the column; `release` and `users` are not used.
         """
         from setwise.mechanisms.release import noise_may_dominate
@@ -208,6 +209,9 @@ class Mean(BoundedStatistic):
 
     @property
     def interval_note(self) -> str:
-        """A sentence which says that the interval of the mean allows for the rounding of each user's own mean."""
+        """A sentence about the interval of the mean: it allows for an error from rounding each user's own mean.
+
+        The sentence states the largest such error, which is half of the rounding step.
+        """
         half = float(self.clip_bounds.known_step / 2)
         return f"That of {self.name} allows for the rounding of each user's own mean, by at most {half:g}."

@@ -1,4 +1,7 @@
-"""The measures (numbers of each user) from which private searches find bounds: clipping bounds, and bounds on rows."""
+"""Measures, from whose distribution over users private searches choose clipping bounds, and limits on a user's rows.
+
+A measure is a number that the engine computes for each user, such as the user's greatest value of a column.
+"""
 
 from dataclasses import replace
 from fractions import Fraction

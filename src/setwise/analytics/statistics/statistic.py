@@ -516,7 +516,7 @@ class BoundedStatistic(Statistic):
 
     @property
     def clip_bounds(self) -> ClipBounds:
-        """The clipping bounds and the rounding step, for use after the bounds are known.
+        """The bounds to which values are clipped, and the step to which they are rounded, once the bounds are known.
 
         Raises: `InvalidParameter` if the bounds are still to be found by a private search.
         """

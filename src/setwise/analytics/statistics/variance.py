@@ -248,7 +248,7 @@ class Variance(BoundedStatistic):
 
     @property
     def finds_rows(self) -> bool:
-        """Whether a private search is still to find the most rows of a user that count."""
+        """Whether a private search must find the limit on a user's rows, because the analyst did not state it."""
         return self.per_user is None
 
     @property

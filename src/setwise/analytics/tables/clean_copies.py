@@ -1,8 +1,9 @@
-r"""Shell commands for the data holder that write a readable copy of a text file, for forms that no option reads.
+"""Shell commands for the data holder that write a readable copy of a text file, for forms that no option reads.
 
-They take out signs beside numbers such as $, double the quotes that a backslash escapes, change hours, and drop
-repeated headers. The last word of a command is the path of the copy. A command works on bytes that stand for ASCII, so
-there is none for files in UTF-16, and none for compressed files or objects of an object store.
+There are commands that take out signs beside numbers such as $, that double the quotes which a backslash escapes, that
+convert hours of the day such as 1:30 PM, and that drop repeated headers. The last word of a command is the path of the
+copy. A command works on bytes that stand for ASCII, so there is none for files in UTF-16, and none for compressed files
+or objects of an object store.
 """
 
 import re

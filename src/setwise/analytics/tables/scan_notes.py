@@ -1,6 +1,7 @@
-"""Input and output of the scan before a charge: tables to scan, and notes with the options that help.
+"""Input and output of the scan that warns the data holder, before a charge, of cells that a question will not read.
 
-The notes have exact counts without noise, so only the data holder, who owns the tables, may see them.
+The input is a table to scan. The output are notes, with exact counts of such cells and with the options that help. The
+counts have no noise, so only the data holder, who owns the tables, may see them.
 """
 
 import re

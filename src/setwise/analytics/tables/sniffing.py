@@ -51,14 +51,15 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the CSV options `declared`, with the separator and the format that are needed to read `file`.
+    """Return the CSV options `declared` with the separator and the format added that are needed to read `file`.
 
     - `separator` is the text between cells, declared or guessed.
     - `ending` is the usual file name ending of the file's compression, such as ".gz"; "" without compression.
 
-    The separator is left out if the file format (declared, or shown by the file's name) implies it. A format such as
-    "csv.gz" is added only if none is declared, and only in two cases: the file's name does not show its compression, or
-    the name is not that of a CSV file and the separator is a comma or a tab.
+    The file's name may already say how to read the file: nothing is added for a file x.csv with commas, or x.tsv with
+    tabs. The separator is added if the format (declared, or shown by the name) implies another one. A format such as
+    "csv.gz" is added if none is declared, and if the name does not show the compression, or is not that of a CSV file
+    although the separator is a comma or a tab.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -182,9 +183,13 @@ def _quote(lines: Sequence[str], separator: str) -> str:
 
 
 def _fit(lines: Sequence[str], separator: str, quote: str) -> int:
-    """Return how many of the CSV `lines` belong to records of the most frequent number of cells, if it is not 1.
+    """Return how many of the CSV `lines` belong to records of the most frequent width; 0 if this width is 1.
 
-    `separator` is the text between cells, and cells may stand in the character `quote`.
+    The width of a record is its number of cells. `separator` is the text between cells, and cells may stand in the
+    character `quote`. The caller compares the results for several characters, to guess which one the file uses.
+
+    >>> _fit(["a;b\n", "1;2\n", "3\n"], ";", '"'), _fit(["a;b\n", "1;2\n", "3\n"], ",", '"')
+    (2, 0)
     """
     rows = split_rows(lines, separator, quote)
     ends = [0, *(end for _, end in rows)]

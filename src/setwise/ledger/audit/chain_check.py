@@ -386,9 +386,12 @@ The payment must still be enough at the prices of this platform.
 
 
 def _place(movement: Movement) -> tuple[int, str, str]:
-    """Return the key of the balance that `movement` changes: (number, period, balance name).
+    """Return the key under which the balance that `movement` changes is found: (number, period, balance name).
 
-    A balance is an amount of budget, such as "wallet" (mu squared), of an account or of a cap (a dataset's joint
-    budget). Its number is the number of the record in the ledger that opened this account or cap.
+    A balance is an amount of budget of an account, or of a cap (a dataset's joint budget).
+
+    - The number is that of the ledger's record that opened the account or cap.
+    - The period is the budget period, such as "2026-11", or "" for a balance that never starts afresh.
+    - The name is, for example, "wallet" (mu squared).
     """
     return movement.holder, movement.period, movement.balance_name

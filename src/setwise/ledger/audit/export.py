@@ -79,10 +79,10 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 
 
 def _is_priced(terms: Terms) -> bool:
-    """Return whether an account with these `terms` is charged prices that depend on its remaining budget.
+    """Return whether the price of a charge depends on what remains in the budget of an account with these `terms`.
 
-    In an account without such prices, equal charges change its budget equally, so that the changes are computed only
-    once.
+    If not, equal charges take equal units from the account's balances. The restoration of an export then computes these
+    units only once for all equal charges.
     """
     return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
@@ -196,8 +196,9 @@ class Restoration:
 
     - `tables` are tables of the service that are restored too.
     - `address` names the ledger in messages.
-    - `at` is a timestamp in microseconds since 1970. In an export of an early format, hashes do not cover the balance
-      changes of entries. So a record with digests of these changes (the seal) is added, with this timestamp.
+    - `at` is the time of the restoration, in microseconds since 1970. Only an export of an early format needs this
+      time: its hashes do not cover the balance changes of entries, so a record with digests of these changes (the seal)
+      is added with this timestamp.
 
     Raises `InvalidParameter` if the ledger is not empty.
     """

@@ -42,8 +42,8 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
     """Return how many units of each balance an account or cap has spent in the budget period `period`.
 
     `holder` is the number of the record that opened the account or cap (a dataset's joint budget). A balance, such as
-    "wallet", counts one kind of privacy loss; for most balances, a unit is 2^-60 of the budget. Balances that were
-    never touched are left out.
+    "wallet" (mu squared), counts one kind of privacy loss; for most balances, a unit is 2^-60 of the budget. Balances
+    that no entry of the ledger has changed in the period are left out.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}

@@ -62,8 +62,9 @@ class SharedGaussianNoise:
             set_fields(self, **{name: rational(name, getattr(self, name), SMALLEST_NOISE, LARGEST_NOISE)})
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return one draw of noise for each count; all counts share a part of their noise.
+        """Return one draw of noise for each of `count` counts; all draws share a part of the noise.
 
+        The object is made for a fixed number of counts, the field `labels`, so `count` must be this number.
         `randomness` is the source of random words of `width` bits; `width` affects only the speed, not the
         distribution.
 

@@ -121,10 +121,12 @@ def _log_tails(sigma: Fraction, bound: int) -> NDArray[np.float64]:
 
 
 class Threshold(StrEnum):
-    """Which threshold a noisy count must exceed to be released: T (TIGHT), or T + tau as in the paper (PAPER).
+    """Which threshold a noisy count must exceed so that its group is released.
 
-    The noise is truncated to {-T, ..., T}, and tau is the most that one user adds to a count. The paper is the one that
-    this package implements.
+    The noise is truncated: it lies in {-T, ..., T}. The most that one user adds to a count is tau.
+
+    - TIGHT: the threshold is T.
+    - PAPER: the threshold is T + tau, as in the paper that describes the mechanism; kept for comparison.
     """
 
     TIGHT = "tight"

@@ -1,8 +1,9 @@
 """Search for the best split of a query's budget between finding groups and counting them.
 
-The search compares splits with closed forms: rough costs (sums of zCDP parameters, or of epsilons if their cost is
-smaller) and the continuous laws of the noise. Its result is only a suggestion: the planner then chooses the noise by
-the certified composition.
+To compare many splits quickly, the search uses formulas that are only approximate. It adds up zCDP parameters, or
+epsilons if that is cheaper, instead of composing exactly; and it takes the noise as continuous, though the noise is
+made of whole numbers. So the result is only a suggestion: the planner then chooses the noise by the certified
+composition.
 """
 
 import math
@@ -91,10 +92,11 @@ _WORTH_OF_ERROR = 10.0
 def plan_merit(reach: _Number, error: _Number) -> _Number:
     """Return the error of a plan as one number, in units of a count, by which plans are compared; smaller is better.
 
-    It is `reach` plus ten times `error`.
+    It is `reach` plus ten times `error`. With the factor ten, both terms are equal if the smallest count that is found
+    has a relative error of a tenth.
 
     - `reach` is by how much a group's count must exceed the counts of other groups, or a threshold, for the group to be
-      released.
+      found. It says how many small groups are missed.
     - `error` is the mean error of a released count.
     """
     # With the factor ten, the two terms are equal if the smallest count that is found has a relative error of a tenth.

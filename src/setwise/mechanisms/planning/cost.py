@@ -197,9 +197,10 @@ def _in_range(scale: float) -> float:
 
 
 def _price_or_infinity(price: Price, scale: Fraction) -> float:
-    """Return price(scale), the epsilon of a release with the noise scale `scale`.
+    """Return price(scale): the epsilon that a release costs with the noise scale `scale`.
 
-    Infinite if the noise is out of range, or if no bound on epsilon is known for it.
+    The result is infinite if `price` raises an error, because the noise scale is too small or too large, or because no
+    bound on epsilon is known for it.
     """
     try:
         return price(scale)

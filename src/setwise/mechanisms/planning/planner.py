@@ -194,9 +194,9 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
 def _check(bounds: Bounds, total: Total) -> None:
     """Raise `InvalidParameter` if the budget or the bounds of a query lack what every mechanism needs.
 
-    Private groups need a positive delta in the budget `total`. `bounds` must have a contribution bound (the most groups
-    to which one user adds), a public domain, or a `k` (for a top k), because otherwise nothing limits how much one user
-    changes.
+    - If groups are private (only noise decides which are shown), the budget `total` must have a positive delta.
+    - `bounds` must limit how much one user changes: by a contribution bound (the most groups to which one user adds),
+      by a list of public groups, or by a `k` (for a top k).
     """
     is_unbounded = bounds.changeable is None and bounds.k is None
     if bounds.domain is None and total.delta == 0:

@@ -138,9 +138,10 @@ def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
 def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
     """Return the mechanism that finds groups in rounds of weighted votes, at a cost of about the whole budget `total`.
 
-    Returns None if no noise in range is enough. `bounds` has the query's k (how many groups a top-k query asks for),
-    public groups and limits per user. The cost is only estimated here. The caller certifies it together with the cost
-    of the statistics that follow.
+    `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user. The noise
+    scale is chosen by an estimate of the cost. The caller certifies the cost, together with the cost of the statistics
+    that follow. Returns None if even the largest noise scale would cost more than `total`, or if a parameter is out of
+    range.
     """
     delta = float_below(total.delta)
 

@@ -233,11 +233,12 @@ def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
 
 
 def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
-    """Return the table of a distribution function without the repeated entries of its far tails.
+    """Return the table of a distribution function F without the repeated entries of its far tails.
 
-    `floors` are the entries floor(F(x) 2^width) for x = `smallest`, `smallest` + 1, .... In the far tails all of them
-    are 0 or 2^width - 1. One entry of each of these two values is kept, because a random word that equals an entry
-    needs further bits to decide the draw, and this must be noticed.
+    `floors` are the entries floor(F(x) 2^width) for x = `smallest`, `smallest` + 1, and so on. Far to the left all
+    entries are 0, and far to the right all are 2^width - 1; one entry of each kind is kept. A draw is found by
+    comparing a random word of `width` bits with the entries. A word that equals an entry does not yet decide the draw,
+    so more random bits are needed. Without the two kept entries, the words 0 and 2^width - 1 would seem to decide.
     """
     start = max(0, bisect_right(floors, 0) - 1)
     end = min(len(floors), bisect_left(floors, (1 << width) - 1) + 1)
@@ -416,7 +417,10 @@ class _Lookup:
 
 @lru_cache(maxsize=32)
 def _lookup(law: Law, width: int) -> _Lookup:
-    """Return the distribution function of `law` as a table that turns words of `width` bits into draws; cached."""
+    """Return a table from which random words of `width` bits are turned into draws of `law`; the result is cached.
+
+    `law` is a distribution of whole numbers. A word is looked up in the table of its distribution function.
+    """
     table = cut_points(law, width)
     floors = np.array(table.floors, dtype=np.uint64)
     bits = min(width, max(_FEWEST_GUIDE_BITS, min(_MOST_GUIDE_BITS, len(floors).bit_length() + 4)))

@@ -142,10 +142,11 @@ class CheckedQuestion:
     def _is_planned_unfiltered(self) -> bool:
         """Whether `to_plan` leaves the question's filter out, so that one cached plan serves all filters.
 
-        A plan has the mechanism, the noise and the cost. The result is True for a question with a single query that has
-        a filter, if the query states all its bounds (clipping bounds, and the most groups in which one user counts). If
-        it leaves bounds out, the plan begins with a noisy query that finds good bounds, and `complete_plan` could not
-        add the filter to that noisy query.
+        A plan has the mechanism, the noise and the cost, which do not depend on the filter; `complete_plan` adds the
+        filter afterwards. The result is True for a question with a single query that has a filter, if the query states
+        all its bounds (clipping bounds, and the most groups in which one user counts). If it leaves a bound out, the
+        plan first runs another query with noise, to find a good bound, and `complete_plan` could not add the filter to
+        that query.
         """
         # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
         # to which `complete_plan` could not add the filter.

@@ -1,4 +1,4 @@
-"""The service's own tables, in the database of the ledger, and which characters the names in them may have."""
+"""The service's own tables, in the database of the ledger, and the pattern that the names in them must match."""
 
 import re
 from collections.abc import Callable
