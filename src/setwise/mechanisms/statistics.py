@@ -287,11 +287,11 @@ class NoisyVariance(NoisySums):
         return self.reach * self.rows, self.reach * self.rows, self.rows
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return a noisy variance with its interval for every group, in the unit of the values that are added up.
+        """Return a noisy variance with its interval for every group.
 
-        The values lie between -1 and 1, so the variance lies between 0 and 1. `reading` has, for each group, the exact
-        sum of the values y, the exact sum of 2 y^2 - 1, and the exact number of rows. `place` is the index of this
-        statistic in `reading`.
+        The values y were scaled to lie between -1 and 1, so the variance lies between 0 and 1; the caller scales it
+        back. `reading` has, for each group, the exact sum of y, the exact sum of 2 y^2 - 1, and the exact number of
+        rows. `place` is the index of this statistic in `reading`.
         """
         exact = (reading.totals(place), reading.totals(place, 1), reading.numbers(place))
         noisy = [

@@ -54,7 +54,10 @@ class OrderedLeastSquares:
 
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
-        """The Gaussian noise on all counts together, before they are fitted to the public order."""
+        """The Gaussian noise on the counts; it is added before the counts are fitted to the public order.
+
+        The public order is the field `order`: the groups from an earlier release, highest count first.
+        """
         return gaussian_count_noise(len(self.order), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:

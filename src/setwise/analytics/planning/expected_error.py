@@ -103,8 +103,8 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
     """Return the estimates of each group in the units of their columns, and mark those that may be mostly noise.
 
     `release` has the estimates as the mechanism `choice` released them, one for each group and statistic of `query`.
-    They count rounding steps, the steps to which values were rounded, so they are multiplied by the step of their
-    column. The mark is the field `unreliable` of an estimate.
+    They are in rounding steps: values were rounded to multiples of a step and added up as whole numbers of steps. The
+    mark is the field `unreliable` of an estimate.
     """
     groups = []
     for users, row in zip(_users_of_groups(query, release), release.estimates, strict=True):

@@ -58,8 +58,8 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
 
     The file's name may already say how to read the file: nothing is added for a file x.csv with commas, or x.tsv with
     tabs. The separator is added if the format (declared, or shown by the name) implies another one. A format such as
-    "csv.gz" is added if none is declared, and if the name does not show the compression, or is not that of a CSV file
-    although the separator is a comma or a tab.
+    "csv.gz" is never added to a declared one. It is added if the name does not show the compression. It is also added
+    if the separator is a comma or a tab, but the name is not that of a CSV file.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -186,9 +186,9 @@ def _fit(lines: Sequence[str], separator: str, quote: str) -> int:
     """Return how many of the CSV `lines` belong to records of the most frequent width; 0 if this width is 1.
 
     The width of a record is its number of cells. `separator` is the text between cells, and cells may stand in the
-    character `quote`. The caller compares the results for several characters, to guess which one the file uses.
+    character `quote`. The caller compares the results for two quotes, to guess which one the file uses.
 
-    >>> _fit(["a;b\n", "1;2\n", "3\n"], ";", '"'), _fit(["a;b\n", "1;2\n", "3\n"], ",", '"')
+    >>> _fit(["a;b", "1;2", "3"], ";", '"'), _fit(["a;b", "1;2", "3"], ",", '"')
     (2, 0)
     """
     rows = split_rows(lines, separator, quote)
