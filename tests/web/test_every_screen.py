@@ -109,6 +109,9 @@ def test_nothing_is_cut_off(browser: Browser, visits: Team, scheme: str, width: 
             assert at.overhang() == 0, f"{name} is wider than the screen"
             assert cut_off(at) == [], name
             assert at.cut_titles() == [], name
+            assert "{'" not in at.page.locator("main").inner_text(), f"{name} shows what only programs read"
+            if name == "series":  # drawn in the page's own colours, where a picture was white on a dark page
+                expect(at.page.locator("#series .scatterlayer .trace")).to_have_count(2 * 3)
         at.check()
     context.close()
 
