@@ -217,10 +217,11 @@ class PrivateAnswer(Exportable):
         return " ".join(filter(None, (self.number_sentences(), marked)))
 
     def number_sentences(self) -> str:
-        """Return sentences about the answer's numbers: what they count and leave out, and what intervals promise.
+        """Return short sentences on the answer's numbers: what they count, what they leave out, what intervals promise.
 
-        The sentences are shorter than the full texts `measure`, `left_out` and `interval_note`. An answer that an
-        earlier version of the program stored has no short text `brief`; the full text `left_out` then takes its place.
+        They are shown in place of the fields `measure`, `left_out` and `interval_note`, which say the same at more
+        length. What is left out is taken from the one-sentence field `brief`. An answer that an earlier version of the
+        program stored has no `brief`, so its `left_out` is shown whole.
         """
         if self.parts and self.brief:  # which then has the sentences of every part
             return self.brief

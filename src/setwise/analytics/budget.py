@@ -1,4 +1,8 @@
-"""What a question may spend: its own (epsilon, delta), the cost of an accuracy, or registered uses of an account."""
+"""The budget of one question: an (epsilon, delta), the least epsilon for an accuracy, or guarantees of an account.
+
+An account may have registered guarantees in advance, each with a number of uses; a question then names the guarantees
+that it takes from the account.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -178,10 +178,11 @@ class OneOff:
         return min(odometer, self._added_up(Interaction.ADAPTIVE, delta / 2), key=lambda bound: bound.upper)
 
     def _added_up(self, claimed: Interaction, delta: float) -> CertifiedBound:
-        """Return the sum of the questions' epsilons as a certified bound at `delta`.
+        """Return the bound on epsilon, at `delta`, that simply adds up the epsilons of all questions so far.
 
-        The bound is infinity if the deltas of the questions add up to more than `delta`. `claimed` is the interaction
-        that the bound states: what the analyst chose after seeing answers. The sum holds for every interaction.
+        The bound is infinity if the deltas of the questions add up to more than `delta`. `claimed` says what the
+        analyst chose after seeing answers. The sum is valid whatever that was; `claimed` is only recorded in the
+        result.
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
         totals = [charge.total for charge in self._charges.values()]
@@ -372,14 +373,15 @@ split of the budget, so the largest share may be too much."""
 def suggest_budget(
     total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool], *, in_json: bool = False
 ) -> str | None:
-    """Return a phrase with budgets close to `total` that `account` can still pay for, or None if none is found.
+    """Return a phrase on which budgets near `total` the account could still pay for, or None if none is found.
 
-    The phrase names an epsilon below that of `total` for which the account can pay; it is close to the largest such
-    epsilon, and has two significant digits. If the account can pay for the question with Gaussian noise, the phrase
-    also names the parameters that ask for this noise. An account with a Gaussian budget pays less for Gaussian noise
-    than for Laplace noise with the same (epsilon, delta).
-    - `needed` are the mechanisms that were planned for `total`, each as a privacy guarantee and a number of runs.
-    - `fits` plans another budget and says whether the account can pay for it.
+    For example: "it would fit with an epsilon of 0.4, or with Gaussian noise: add counts='gaussian'". The epsilon is
+    close to the largest one that the account can pay for, in two digits. Gaussian noise is proposed because an account
+    with a Gaussian budget pays less for it than for Laplace noise of the same (epsilon, delta).
+
+    - `total` is the budget of a question that `account` cannot pay for, and `needed` are the mechanisms that were
+      planned for it, each as a privacy guarantee and a number of runs.
+    - `fits` plans the question within another budget, and says whether the account can pay for it.
     - `in_json` writes the parameters as JSON fields, and not as keyword arguments of Python.
     """
 

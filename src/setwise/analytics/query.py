@@ -481,10 +481,11 @@ def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
     ]
 
     def make(**words: Any) -> Query:  # noqa: ANN401 - checked by the statistic and the query
-        """Return the query for one statistic of the class that was passed to `_shape_of` as `statistic`.
+        """Return the query for one statistic, of the class `statistic` that was passed to the function around this one.
 
-        `words` has the parameters of the statistic, with `value` in place of `column`, then `item` and the keys of
-        `Grouping`.
+        `words` has the statistic's parameters by name, but its column under the name "value". It also has `item` and
+        the parameters of `Grouping`, if the query has groups. For a mean, for example, `words` may be {"value": "age",
+        "low": 0, "high": 100, "item": "city"}.
         """
         statistic_words = {name: words.pop(name) for name in parameters if name in words}
         statistic_words["column"] = statistic_words.pop("value")

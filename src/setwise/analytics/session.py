@@ -208,9 +208,12 @@ class Session(Askable):
         return budget_of(words)
 
     def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:
-        """Return (`parameters`, `spent`), a question's parameters and budget, with default bounds and delta added.
+        """Return (parameters, budget) of a question, with what the caller left out filled in by defaults.
 
-        `kind` is the name of the question's shape, such as "mean". A bound or delta that is stated is not changed.
+        `kind` is the name of the question's shape, such as "mean"; `parameters` and `spent` are its parameters and its
+        budget. Bounds on one user come from the table's declaration or are left to a private search. A question that
+        needs a delta gets the default one, which depends on the session's account. What the caller stated is not
+        changed.
         """
         terms = None if self._account is None else self._account.status().terms
         return with_defaults(kind, parameters, spent, self._declared, terms)

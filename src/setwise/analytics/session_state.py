@@ -12,11 +12,11 @@ from setwise.analytics.tables.holder_scan import HolderScan
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """State that a session on a table shares with the sessions on that table joined to others.
+    """State that a session on a table shares with the sessions on that table joined to other tables.
 
-    - `one_off` records the questions that bring their own budget, to add up the costs of all these sessions.
-    - `searches` keeps the noisy results of private searches for a charge, so that a retry uses them again, until the
-      outcome of the charge is stored.
+    - `one_off` records the questions that bring their own budget, so that the costs of all these sessions are added up.
+    - `searches` remembers what private searches drew for a charge (for example clipping bounds) until the charge has
+      its answer. A retry of the question under the same charge uses these values again.
     - `scan` warns the data holder of cells that a question will not read; None if nobody is to be warned.
     """
 

@@ -184,10 +184,13 @@ def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatu
 
 
 def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> AccountMechanism:
-    """Return the mechanism of a histogram in which `draws.counts`, a registered guarantee, pays for each noisy count.
+    """Return a mechanism that adds noise to every group's count, paid with a guarantee that the account registered.
 
-    `bounds` are the query's contribution bounds, and `status` is the status of the account that pays.
-    Raises: `InvalidParameter` if the number of counts that one user can change is not bounded, or `draws.counts` is
+    - `bounds` says to how many groups one user adds, and how much, and lists the groups if they are public.
+    - `draws.counts` is the registered guarantee. Each noisy count that one user can change takes one use of it.
+    - `status` is the status of the account, which also has the guarantee for the threshold that hides private groups.
+
+    Raises: `InvalidParameter` if the number of counts that one user can change is not bounded, or if `draws.counts` is
     None.
     """
     changed = bounds.changeable
@@ -224,14 +227,17 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Acc
 
 
 def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNames, str]:
-    """Return (noise, account names, kind of noise) for a count that is paid with the registered `guarantee`.
+    """Return (noise, account names, kind of noise) for a noisy count that is paid with a registered guarantee.
 
-    - The account names are pairs (guarantee of the noise, registered guarantee that is charged for it). There are none
-      if the noise has exactly the registered guarantee.
+    - The noise is chosen so that it costs what `guarantee` allows, for a count to which one user adds at most
+      `per_item`.
+    - The account names translate guarantees: pairs (guarantee of the noise, registered guarantee that is charged for
+      it). For example, integer Laplace noise may be charged as the registered "pure:0.1". There are no pairs if the
+      noise has exactly the registered guarantee.
     - The kind of noise is "laplace" or "gaussian".
-    - `per_item` is the sensitivity: the most that one user adds to one count.
-    Raises: `InvalidParameter` unless `guarantee` is pure DP, or the guarantee of Gaussian noise, or of Laplace noise of
-    the sensitivity `per_item`.
+
+    Raises: `InvalidParameter` unless `guarantee` is pure DP, or the guarantee of Gaussian noise, or of integer Laplace
+    noise of the sensitivity `per_item`.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):

@@ -246,12 +246,12 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate by how many rows the noise of the answer grows if the limit on a user's rows in a group grows by 1.
+        """Estimate how much the answer's noise grows, in rows, if the limit on a user's rows grows by 1.
 
-        The search compares this growth with the rows that the limit leaves out. It knows these rows for one group of
-        each user only, the group in which the user has the most rows; in all groups together the limit leaves out more.
-        So the growth of the noise in all groups is divided by a guess of the number of groups in which a user's rows
-        are left out. `contributions` is the most groups in which one user counts.
+        The search for this limit weighs the result against the rows that a limit leaves out. It knows those rows only
+        for each user's largest group, and in all groups together more rows are left out. So the growth of the noise in
+        all groups is divided by a guess: half of one more than the largest number of groups in which a user counts.
+        `contributions` is the most groups in which one user counts.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -454,18 +454,19 @@ def _with_bounds(query: Query, groups: int, rows: int) -> tuple[Query, str]:
 
 
 def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, object]:
-    """Return the bounds that a search found, as the dictionary `PrivateAnswer.found`.
+    """Return the bounds that a private search found, and how much they leave out, for `PrivateAnswer.found`.
 
-    `stated_query` is the query as the analyst stated it, and `query` the query with the bounds in `found_bounds`.
-    Bounds that the analyst stated have no entry. The keys are:
-    - The name of a column: its clipping bounds [low, high]. If statistics of one column have different bounds, each is
-      listed under the name of its statistic.
-    - The name of a count of rows or of distinct values: [0, most rows or values of a user in a group].
-    - "rows of", and the name of a variance: [0, most rows of a user in a group].
+    For example {"amount": [0.0, 512.0], "contributions": 8, "left_out": {...}}. `stated_query` is the query as the
+    analyst stated it, and `query` the query with the bounds in `found_bounds`. Only bounds that the analyst left open
+    are listed. The keys are:
+    - The name of a column: its clipping bounds [low, high]. If statistics of one column have different bounds, the name
+      of each statistic takes the column's place.
+    - The name of a count of rows or of distinct values: [0, the most rows or values of a user that count in a group].
+    - "rows of" and the name of a variance, such as "rows of variance_age": [0, the most rows of a user that count].
     - "contributions": the most groups in which one user counts.
-    - "left_out": the share of (user, group) pairs that the limit "contributions" leaves out.
-    - "left_out_rows": by the name of a statistic, the share of rows that the found limit on a user's rows leaves out.
-    - "clipped_users": by the name of a statistic, the share of users whose values are clipped.
+    - "left_out": the estimated share of (user, group) pairs that this limit leaves out.
+    - "left_out_rows": for each statistic, by name, the share of rows that the found limit on a user's rows leaves out.
+    - "clipped_users": for each statistic, by name, the share of users whose values are clipped.
     """
     record: dict[str, object] = {}
     if stated_query.auto_contributions:

@@ -1,4 +1,7 @@
-"""The answer to a question whose bounds a private search found: its bounds, its whole cost, and what is left out."""
+"""Adds to an answer what a private search found for it: the bounds, their share of the cost, and what they leave out.
+
+If a question leaves bounds open, such as clipping bounds, a private search finds them before the answer is computed.
+"""
 
 from collections.abc import Collection
 from dataclasses import replace

@@ -233,14 +233,14 @@ class _EqualShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointPlan:
-    """The plans of several SELECTs of one statement.
+    """The plans of the SELECTs of one statement, which is charged once.
 
     - `parts` are the plans of the SELECTs, in order.
     - `plan` is the plan of the whole statement: the mechanism runs of all `parts`, and their certified joint cost.
-    - `budgets` has for each SELECT the budget that is written into its request, the text by which a repeated statement
-      is recognised. If the statement has an (epsilon, delta), or registered guarantees, this is the budget of the whole
-      statement for every SELECT. If the statement asks for an accuracy, this is the (epsilon, delta) with which the
-      SELECT reaches the accuracy.
+    - `budgets` has one budget per SELECT. It is written into the SELECT's request, the text by which a repeated
+      statement is recognised. If the statement states an (epsilon, delta) or registered guarantees, every SELECT has
+      this same budget. If the statement states an accuracy, a SELECT has the (epsilon, delta) with which it reaches the
+      accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]
@@ -315,9 +315,10 @@ def _plan_each_within(
 ) -> tuple[ExecutablePlan, ...]:
     """Return the plans of `count` queries, each with the least epsilon whose intervals satisfy `accuracy`.
 
-    `plan` takes the index of a query and a budget, and returns its plan. The queries share one half of the delta of
-    `accuracy` equally, because their certified joint cost needs the other half. The limit `accuracy.epsilon` is not
-    checked here: it is for all queries together, and the caller checks their joint cost.
+    `plan` takes the index of a query and a budget, and returns the plan. Each query may use the part 1 / (2 `count`) of
+    the delta of `accuracy`. The other half of this delta is for the certified composition of all queries.
+
+    The limit `accuracy.epsilon` is for all queries together. It is not checked here; the caller checks the joint cost.
     """
     share = replace(accuracy, delta=accuracy.delta * _FAILURES / count, epsilon=LARGEST_TOTAL)
     plans = []

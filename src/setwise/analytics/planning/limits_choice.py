@@ -43,11 +43,14 @@ films was within 3,400. Where no value is common, as with numbers of orders, the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelyUsers:
-    """Estimated numbers of users, from the noisy numbers of a private search, by which limits on one user are chosen.
+    """Estimated numbers of users with many or few groups (or rows), from which the limits on one user are chosen.
 
-    If the search is about groups, `users[i]` users have about `numbers[i]` groups each. If it is about rows, `users[i]`
-    users have about `numbers[i]` rows each in the group in which they have the most rows. With `distinct`, the rows are
-    distinct values, of which several users may have the same.
+    The estimates come from the noisy numbers of a private search. If the search is about groups, about `users[i]` users
+    have `numbers[i]` groups each. For example, `numbers` = [1, 2] and `users` = [50, 30] are 50 users with one group
+    and 30 with two. If the search is about rows, `numbers[i]` is the number of rows in the group in which a user has
+    the most rows.
+
+    `distinct` says that distinct values are counted and not rows. Several users may have the same value.
     """
 
     numbers: NDArray[np.float64]
@@ -105,9 +108,11 @@ class ExpectedError:
         return total - kept * self._shown(kept, users, contributions, rows) + self.groups * noise
 
     def largest_group(self, kept: float, users: float, rows: int) -> float:
-        """Return a rough estimate of the count of the largest group, if the answer counts `kept` rows of `users` users.
+        """Guess the number of rows in the largest group, if the answer counts `kept` rows of `users` users.
 
-        `rows` is the limit on a user's rows in a group, so the count is at most `users` times `rows`.
+        The largest group is taken to have a certain share of all rows, between one in two and one in twenty: the more
+        groups the answer has, the smaller the share. It cannot have more than `users` times `rows` rows, where `rows`
+        is the limit on a user's rows in a group.
         """
         times, fewest = _LARGEST_SHARE
         return min(kept / min(times * self.groups, fewest), users * rows)

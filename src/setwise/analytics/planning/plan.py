@@ -425,15 +425,16 @@ def _with_search(
 
 
 def _example_errors(search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge, steps: int) -> str:
-    """Return phrases with the error of the answer for example bounds, because the bounds are not known yet.
+    """Return text for a preview: the expected error of the answer for one or two examples of bounds.
+
+    The bounds themselves are not known yet, because a private search finds them after the charge. Examples for which
+    planning fails are left out.
 
     - `search` is the search for bounds. The last example has the largest bounds that it may find, with at most `steps`
       rows of a user.
     - `user` is the user column, and `schema` has the table's columns.
     - `where` is the parsed filter, or None.
     - `charge` is the cost of search and answer together.
-
-    Bounds for which planning fails have no phrase.
     """
     phrases = []
     for example, assumed in example_queries(search.query, steps):
@@ -488,9 +489,11 @@ def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None
 
 
 def _fitted_query(query: Query, schema: Schema) -> Query:
-    """Return `query` with its public labels and rounding steps adapted to the kinds of the columns in `schema`.
+    """Return `query` with what depends on the columns of the table filled in; `schema` describes the columns.
 
-    Labels get the types of the group columns, and a statistic without a rounding step gets the default of its column.
+    The public group keys get the types of the group columns. For example, "7" becomes the number 7 in a column of
+    integers. A statistic that states no rounding step (the step to whose multiples a user's values are rounded) gets
+    the default step of its column.
     Raises: `UnsuitableTable` if a top k would be ranked by sums of a column that does not hold integers.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]

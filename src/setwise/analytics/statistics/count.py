@@ -109,18 +109,24 @@ class Count(Statistic):
         return None if self.column is not None or self.is_auto else self.most or 1
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the most rows of one user that are counted, in a dict with one key, as `Query.to_dict` writes it.
+        """Return the count's limit on the rows of one user, as a dict with one key, for the JSON form of a query.
 
-        The key is "per_item" if the query has groups (`grouped`), where the limit is for each group, and "per_user"
-        otherwise. The value is None if users are counted instead of rows.
+        `Query.to_dict` adds the dict to this form. The key is "per_item" if the query has groups (`grouped`), because
+        the limit is then for each group, and otherwise "per_user". The value is None if users are counted instead of
+        rows.
+
+        >>> Count(most=5).ranking_words(grouped=True), Count().ranking_words(grouped=False)
+        ({'per_item': 5}, {'per_user': None})
         """
         return {"per_item" if grouped else "per_user": self.most}
 
     def with_dataset_bound(self, per_item: int | None) -> "Statistic":
-        """Return this count with `per_item`, the dataset's limit on a user's rows, unless it states a limit itself.
+        """Return this count with the dataset's limit on the rows of one user, if the question states no limit itself.
 
-        A count of users so becomes a count of rows, unless `per_item` is 1. `per_item` is None if the dataset declares
-        no limit. The count is then returned unchanged, so that a private search for its limit, if any, takes place.
+        `per_item` is the limit that the dataset declares: the most rows of one user that count in a group. With it, a
+        count of users becomes a count of rows (unless the limit is 1, where both are the same). If `per_item` is None,
+        the dataset declares no limit, and the count is returned unchanged. If it asks for "auto", a private search then
+        finds the limit.
         """
         if self.most is not None or (self.is_auto and per_item is None):
             return self

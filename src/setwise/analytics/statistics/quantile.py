@@ -257,10 +257,11 @@ class Quantile(BoundedStatistic):
         )
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the two measures (numbers of each user) from which a private search finds the clipping bounds.
+        """Return the two numbers of each user, as measures, from which a private search finds the clipping bounds.
 
-        They are the user's least and greatest value. For each of the two, the engine assigns every user to a bin (a
-        range of numbers) and counts the users in each bin; the ends of the bins are powers of two.
+        They are the user's least and greatest value. For each of the two, the engine counts how many users lie in each
+        of many value ranges (bins), whose ends are powers of two. The search adds noise to these counts, and places the
+        bounds at the outermost bins that have users.
         """
         return extreme_measures(self.column)
 

@@ -31,15 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Sum(BoundedStatistic):
-    """The sum of a column, with each user's own sum in a group clipped to `low` .. `high`.
+    """The sum of a column, with each user's own sum in a group clipped to an interval.
 
-    - `low` and `high` are given both or not at all. If they are left out, as in a top k by sums, `low` is 0, and `high`
-      is the bound that the dataset declares, or else 1.
-    - `bounds` = "auto" leaves both to a private search.
+    The arguments of the constructor are:
+    - `low` and `high`: the ends of the interval, both or neither. If they are left out, as in a top k by sums, `low` is
+      0, and `high` is the bound that the dataset declares, or else 1.
+    - `bounds`: "auto" leaves both ends to a private search.
     - `step`: a user's own sum is rounded to a multiple of it. If it is left out, it is 1 for a column of integers (more
       if a bound is beyond 2^40), and a thousandth of high - low for other columns.
-    - `clip` has the bounds and the step; None until a search has found the bounds.
-    - `has_high` says whether `high` was given.
+
+    The constructor stores them in two fields: `clip` has the interval and the step (None until a search has found the
+    interval), and `has_high` says whether `high` was given.
     """
 
     kind: ClassVar[str] = "sum"
@@ -102,10 +104,10 @@ class Sum(BoundedStatistic):
         return positive_integer("high", int(clip.high))
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the column and the upper bound on a user's own sum in a dict, as `Query.to_dict` writes them.
+        """Return the column and the upper bound on a user's own sum as a dict, for the JSON form of a query.
 
-        The column has the key "value". The bound has the key "per_item" if the query has groups (`grouped`), else
-        "clip".
+        `Query.to_dict` adds the dict to this form. The column has the key "value". The bound has the key "per_item" if
+        the query has groups (`grouped`), else "clip".
         """
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
@@ -200,10 +202,11 @@ class Sum(BoundedStatistic):
         return f"That of {self.name} is about what users add, each {rounded}"
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the measure from which a private search finds the clipping bounds: each user's own sum.
+        """Return the one number of each user, as a measure, from which a private search finds the clipping bounds.
 
-        The engine assigns each user to a bin by this number and counts the users in each bin; the ends of the bins are
-        powers of two.
+        It is the user's own sum. The engine counts how many users' sums lie in each of many ranges (bins), whose ends
+        are powers of two. The search adds noise to these counts, and places the bounds at the outermost bins that have
+        users.
         """
         return (doubling_measure(self.column, averaged=False),)
 

@@ -96,10 +96,11 @@ class Variance(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """The number of rounding steps from the middle between the clipping bounds to either bound: 2^16, or fewer.
+        """Into how many rounding steps each half of the clipping interval is divided: 2^16, or fewer if noise needs it.
 
-        It is fewer if one user, with up to `per_user` rows, could otherwise add more than `most_units` steps to a sum
-        (`most_units` is 2^20, or less after a private search). Noise for a larger sensitivity could not be sampled.
+        What one user adds to a sum is rounded to whole steps. One user, with up to `per_user` rows, may add at most
+        `most_units` steps to a sum (2^20, or less after a private search), because noise for a larger sensitivity could
+        not be sampled. With many rows per user, the steps are therefore fewer and coarser.
         """
         return max(1, min(_RESOLUTION, self.most_units // self._known_rows))
 
@@ -239,10 +240,11 @@ class Variance(BoundedStatistic):
         return covers or noise_may_dominate(estimate.value, estimate.interval)
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the two measures (numbers of each user) from which a private search finds the clipping bounds.
+        """Return the two numbers of each user, as measures, from which a private search finds the clipping bounds.
 
-        They are the user's least and greatest value. For each of the two, the engine assigns every user to a bin (a
-        range of numbers) and counts the users in each bin; the ends of the bins are powers of two.
+        They are the user's least and greatest value. For each of the two, the engine counts how many users lie in each
+        of many value ranges (bins), whose ends are powers of two. The search adds noise to these counts, and places the
+        bounds at the outermost bins that have users.
         """
         return extreme_measures(self.column)
 

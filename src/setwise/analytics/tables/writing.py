@@ -296,13 +296,16 @@ _YES = frozenset(
 
 
 def condition_of_words(name: str, cells: Sequence[str]) -> tuple[str, str]:
-    """Return (words, condition) for a column of words such as Ja and Nein that was taken for truth values.
+    """Return (words, condition), for a note on a text column that was taken for truth values.
 
-    - The words are two words of the column as text, "Ja and Nein".
-    - The condition is SQL that the query can use instead of the column, such as name = 'Ja'. The condition compares the
-      column with all its words for yes or, if it has none, with its first word in alphabetical order.
+    For a column `member` with the cells Ja and Nein, they are "Ja and Nein" and "member = 'Ja'".
 
-    `cells` are sampled cells of the column.
+    - The words are one of the column's words for yes, and one of its other words.
+    - The condition is SQL that a query can use instead of the column. It is true for all of the column's words for yes,
+      as in member IN ('Ja', 'yes'). If the column has no word for yes, it is true for the first word in alphabetical
+      order.
+
+    `name` is the column's name, and `cells` are sampled cells of the column.
     """
     texts = sorted({text for cell in cells if (text := cell.strip(BLANKS))})
     yes = yes_words(texts) or texts[:1]

@@ -243,11 +243,14 @@ def registered_kinds(status: AccountStatus) -> list[dict[str, object]]:
 
 
 def largest_single_use(status: AccountStatus) -> list[str]:
-    """Return the largest mechanism use that an account's budget can still pay for, as a list of at most two texts.
+    """Return the largest mechanism use that an account's budget can still pay for, as texts for the account's page.
 
-    The first text is the use, such as "gaussian:20" (Gaussian noise of 20 times the sensitivity). The second, if any,
-    is a use that takes the remaining failure probability; the budget can pay for both together. The list is empty if
-    nothing is left, or if the account with this `status` has only registered uses and no budget.
+    - The first text is the use in its written form, such as "gaussian:20.0" (Gaussian noise of 20 times the
+      sensitivity).
+    - There may be a second, such as "approx:0.0,1e-06". It is what the budget can pay in addition for mechanisms that
+      may fail outright (reveal everything), with the remaining probability of failure.
+
+    The list is empty if nothing is left, or if the account with this `status` has only registered uses and no budget.
     """
     if status.terms.totals is None:
         return []
