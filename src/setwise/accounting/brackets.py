@@ -453,8 +453,9 @@ class CertifiedBound:
     def to_dict(self, *, epsilon: float | None = None, delta: float | None = None) -> "CompositionRecord":
         """Return the bound as a JSON object: brackets of epsilon and delta, the interaction, the method and its proof.
 
-        Give exactly one of `epsilon` and `delta`: the number at which the other was bounded. Its bracket has this
-        number at both ends. The bracket of the other number is this bound's `lower` and `upper`.
+        Give exactly one of `epsilon` and `delta`: the number at which the other one was bounded. For example, if this
+        is a bound on epsilon at delta 1e-6, give `delta=1e-6`. Then the bracket of epsilon has this bound's `lower` and
+        `upper`, and the bracket of delta has 1e-6 as both ends.
         """
         bracket: BracketRecord = {"lower": self.lower, "upper": self.upper}
         return {

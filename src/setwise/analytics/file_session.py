@@ -157,7 +157,7 @@ class FileSession(Session):
         super().stop_scan()
 
     def cancel(self) -> None:
-        """Stop the question that is running, from another thread; what was charged for it stays charged."""
+        """Stop the question that another thread is asking; what was charged for it stays charged."""
         for session in list(self._by_types.values()):
             session.cancel()
         super().cancel()

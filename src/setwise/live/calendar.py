@@ -56,7 +56,7 @@ class Calendar:
     def begins(self, place: int) -> date:
         """Return the first day of period number `place`, counted from 0.
 
-        For `place` = `periods` the result is the day after the last period.
+        If `place` is the number of periods, the result is the day after the last period.
         """
         match self.every:
             case PeriodLength.DAY:

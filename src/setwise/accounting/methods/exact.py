@@ -181,10 +181,11 @@ class NearlyNoNoise:
 
 
 def nearly_no_noise(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> NearlyNoNoise | None:
-    """Return the composition of `uses` if all of them are integer Gaussian noise that is almost certainly 0.
+    """Return the composition of `uses` if each of them is integer Gaussian noise so narrow that it is almost surely 0.
 
-    `uses` are pairs (noise, count), and `failure` is a bracket for the probability of outright failure (in which
-    everything may be revealed). Returns None if some use has other noise, or if there are no uses.
+    The privacy loss is then almost surely one known number, from which delta is quick to compute. Returns None if some
+    use has other noise, or if there are no uses. `uses` are pairs (noise, count), and `failure` is a bracket for the
+    probability of outright failure (in which everything may be revealed).
     """
     total, count = Fraction(0), 0
     for noise, number in uses:

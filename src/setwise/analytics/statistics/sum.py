@@ -151,8 +151,8 @@ class Sum(BoundedStatistic):
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return the mechanism that releases the sum, with a placeholder noise scale until the planner chooses one.
 
-        The sensitivity is the larger absolute bound, in rounding steps. `among`, the statistics of the query, is not
-        used.
+        Its sensitivity is the larger absolute value of the two clipping bounds, counted in rounding steps. `among`, the
+        statistics of the query, is not used.
         """
         del among
         return noisy_total(self.measures()[0])

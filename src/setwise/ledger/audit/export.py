@@ -376,9 +376,12 @@ class Restoration:
         return self._priced[price_key]
 
     def _move(self, account: _Account, position: int, moves: Sequence[Movement]) -> None:
-        """Queue `moves`, the changes of budget balances that entry number `position` of `account` made, for insertion.
+        """Queue balance changes, those of entry number `position` of `account`, to be written into the restored ledger.
 
-        Raises `InvalidParameter` if a change overdraws its balance.
+        `moves` are the changes of budget balances that the entry made. Raises `InvalidParameter` if a change overdraws
+        its balance. A cap (joint budget) from which accounts reserve parts is not checked here: an export lists the
+        entries of one account after the other, not in the order in which they drew on the cap. The whole ledger is
+        verified at the end.
         """
         for move in moves:
             self._number += 1

@@ -39,18 +39,24 @@ class FixedInterval(NamedTuple):
         return cls(scaled // value.denominator, ceil_divide(scaled, value.denominator))
 
     def plus(self, other: "FixedInterval") -> "FixedInterval":
-        """Return an interval that contains the sum of this interval's value and the value of `other`."""
+        """Return bounds on a sum: if this interval contains x and `other` contains y, the result contains x + y.
+
+        Requires: both intervals have the same number of bits after the point.
+        """
         return FixedInterval(self.low + other.low, self.high + other.high)
 
     def times(self, other: "FixedInterval", bits: int) -> "FixedInterval":
-        """Return an interval that contains the product of this interval's value and the value of `other`.
+        """Return bounds on a product: if this interval contains x and `other` contains y, the result contains x y.
 
         Both intervals and the result have `bits` bits after the point.
         """
         return FixedInterval((self.low * other.low) >> bits, ceil_shift(self.high * other.high, bits))
 
     def scaled(self, factor: int) -> "FixedInterval":
-        """Return the interval that contains this interval's value times the whole number `factor`, of either sign."""
+        """Return bounds on a multiple: if this interval contains x, the result contains x times the integer `factor`.
+
+        `factor` may be negative.
+        """
         ends = (self.low * factor, self.high * factor)
         return FixedInterval(min(ends), max(ends))
 

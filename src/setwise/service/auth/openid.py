@@ -317,9 +317,9 @@ def _reject_id_token(error: Exception) -> NotSignedIn:
 
 
 def _unavailable(why: str) -> Unavailable:
-    """Log `why` the provider cannot be used, and return the `Unavailable` error to raise.
+    """Log why the single sign-on provider cannot be used, and return the `Unavailable` error to raise.
 
-    The error's message leaves out the reason, which concerns only the operator.
+    The log gets the reason `why`. The error's message leaves out the reason, which concerns only the operator.
     """
     _log.error("the provider of single sign-on %s", why)
     return Unavailable(

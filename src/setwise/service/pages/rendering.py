@@ -238,7 +238,11 @@ _FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 @router.get("/static/{version}/{name}")
 async def static_file(version: str, name: str) -> Response:
-    """Return the static file called `name`; status 404 if there is none, or if `version` is not the current one."""
+    """Return the static file called `name`, which browsers may keep for good.
+
+    `version` is a part of the file's URL that changes whenever a static file changes. Status 404 if there is no such
+    file, or if `version` is not the current one.
+    """
     if version != static_version() or name not in static_files():
         raise HTTPException(404)
     contents, kind = static_files()[name]

@@ -90,11 +90,10 @@ Row = dict[str, object]
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]) -> None:
-    """Insert `rows` into the table `table` of PostgreSQL's catalogue (system tables), which DuckDB imitates.
+    """Insert `rows` into the table `table` of the imitated PostgreSQL catalogue (system tables).
 
-    `connection` is on the DuckDB database.
-
-    Each row maps column names to values. All rows have the same columns; the table's other columns become null.
+    `connection` is a connection to the DuckDB database that has the catalogue. Each row maps column names to values.
+    All rows have the same columns; the table's other columns become null.
     """
     if not rows:
         return

@@ -336,7 +336,8 @@ class _Connection:
     async def _read(self) -> messages.ClientMessage:
         """Return the client's next message.
 
-        Raises `ProtocolError` if the message is not valid, or if its length is over the limit; it is then not read.
+        Raises `ProtocolError` if the message is not valid, or if its stated length is over the limit. The contents of
+        such a long message are not read.
         """
         kind = await self._reader.readexactly(1)
         length = struct.unpack("!I", await self._reader.readexactly(4))[0]

@@ -388,7 +388,10 @@ class PostgresSession:
         return self._reply(answer, read.columns)
 
     def _accept(self, read: ReadSelect) -> ReadSelect:
-        """Return the parsed SELECT `read` unchanged; raise `Rejected` if it has a refusal."""
+        """Return the parsed SELECT `read` unchanged if it may be asked; otherwise raise `Rejected`.
+
+        A SELECT may not be asked if parsing found a reason to refuse it (`read.refusal`), which the error repeats.
+        """
         if read.refusal is not None:
             raise Rejected(read.refusal.code, read.refusal.message, read.refusal.hint)
         return read
