@@ -64,10 +64,11 @@ class Spent:
 
 
 def filter_parameters(uses: Sequence[Use]) -> Spent:
-    """Return two totals of `uses` that a zCDP filter compares with its budgets: of rho and of failure probabilities.
+    """Return the two sums over `uses` that a zCDP filter limits: of zCDP parameters, and of failure probabilities.
 
-    A use that is (xi, rho)-zCDP counts as rho + max(xi, 0). A zCDP filter has a budget for each of the two sums, and
-    admits a further use only if neither is exceeded.
+    An outright failure is an event in which everything may be revealed. A use that is (xi, rho)-zCDP adds rho + max(xi,
+    0) to the first sum, because it is zCDP with this parameter. A zCDP filter (a budget for uses that are chosen on the
+    fly) admits a further use only if both sums stay within their limits.
     """
     spent = Spent()
     for use in uses:

@@ -360,12 +360,15 @@ class Session(Askable):
         return origin.session._joined_session(origin.name, (*origin.joins, join))
 
     def _joined_session(self, name: str, joins: tuple[Join, ...], derivation: Derivation = NOT_DERIVED) -> "Session":
-        """Return the session on this table with other tables joined to it and with `derivation` applied to its rows.
+        """Return the session for SQL that joins other tables to this table, or computes with its rows beforehand.
 
-        `name` is the name of this table after FROM, and `joins` are the tables to join. `derivation` are the steps of
-        SQL that filter rows or compute columns before anything is aggregated. Equal arguments return the session that
-        was made before.
-        Raises: `UnsuitableTable` if this table was written by `Session.prepare`, as its rows do not name users.
+        - `name` is the name of this table after FROM in the SQL.
+        - `joins` are the tables to join.
+        - `derivation` are the steps that filter rows or compute columns before anything is aggregated.
+
+        Equal arguments return the same session. Without joins and steps, this session itself is returned.
+        Raises: `UnsuitableTable` if this session's rows cannot be joined or computed with, such as the rows of a table
+        that `Session.prepare` wrote, which do not name users.
         """
         if not joins and not derivation:
             return self

@@ -89,11 +89,11 @@ Other guarantees have no single pair: classified_uses.py says how uses of each a
 
 
 def tabulate_loss(noise: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
-    """Return the privacy loss of one use of `noise`, rounded to equally spaced losses, for both bounds on delta.
+    """Return the privacy loss of one use of `noise` as two tables, one for an upper and one for a lower bound on delta.
 
-    The result has two lattices. A lattice has the probabilities of losses that are `step` apart, to which all losses
-    are rounded: in one lattice so that delta can only rise, in the other so that it can only fall. `reach` is for
-    Gaussian noise only: losses more than `reach` standard deviations from their mean are not tabulated.
+    Each table is a lattice: it has the probabilities of equally spaced losses, `step` apart, to which all losses are
+    rounded. In the first table the rounding can only raise delta, and in the second it can only lower delta. `reach` is
+    for Gaussian noise only: losses more than `reach` standard deviations from their mean are left out.
     """
     # The upper bound adds the probability of losses that are not tabulated to the probability of an infinite loss.
     match noise:

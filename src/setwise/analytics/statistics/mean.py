@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class Mean(BoundedStatistic):
     """The mean of a column in a group: over users, or, if `per_user` is given, over rows.
 
-    - Over users, the values that are averaged are the users' own means, each clipped to `low` .. `high`.
+    - Over users, the values that are averaged are the users' own means, each clipped to the clipping bounds.
     - Over rows, each row's value is clipped. A user with more than `per_user` rows has the weight of `per_user` rows.
-    - `clip` has the clipping bounds, and the step to whose multiples values are rounded; None until a private search
-      has found the bounds.
+    - `clip` has the clipping bounds (`low` and `high` of the constructor), and the step to whose multiples values are
+      rounded. It is None until a private search has found the bounds.
     """
 
     kind: ClassVar[str] = "mean"

@@ -54,8 +54,8 @@ class Quantile(BoundedStatistic):
     """The quantile of `column` at the level `at`, such as 1/2 for the median, of a group's rows.
 
     All users have equal weight: a user's weight is divided evenly among their rows in the group. The released value is
-    one of the grid low, low + step, .., high. `clip` has low, high and step; None until a private search has found low
-    and high.
+    one of the numbers low, low + step, .., high. The field `clip` has low, high and step; it is None until a private
+    search has found low and high.
     """
 
     kind: ClassVar[str] = "quantile"

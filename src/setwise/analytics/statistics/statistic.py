@@ -561,9 +561,11 @@ class BoundedStatistic(Statistic):
         return self.with_clip(ClipBounds(low=low, high=high, from_search=True))
 
     def clip_range(self) -> tuple[float, float] | None:
-        """Return the clipping bounds (low, high) as floats, to be shown in the answer; never None.
+        """Return the clipping bounds (low, high) as floats, to be shown in the answer.
 
-        Raises: `InvalidParameter` if the bounds are still to be found.
+        The result is never None: a statistic of this class always has clipping bounds.
+
+        Raises: `InvalidParameter` if a private search has not found the bounds yet.
         """
         return float(self.clip_bounds.low), float(self.clip_bounds.high)
 

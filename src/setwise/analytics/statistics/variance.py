@@ -49,11 +49,11 @@ _SQL_FUNCTION = SqlFunction(
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Variance(BoundedStatistic):
-    """The population variance of a column over rows, each clipped to `low` .. `high`.
+    """The population variance of a column over rows, with each row's value clipped to the bounds in `clip`.
 
     - A user with more than `per_user` rows in a group has the weight of `per_user` rows. With 1 every user has the same
       weight. None leaves the number to a private search.
-    - `clip` has the clipping bounds; None until a private search has found them.
+    - `clip` has the clipping bounds (`low` and `high` of the constructor); None until a private search has found them.
     - `most_units` is the largest number of rounding steps that one user may add to a sum. It limits how finely values
       are rounded, because noise for a larger sensitivity could not be sampled.
     """

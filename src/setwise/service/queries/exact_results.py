@@ -80,14 +80,14 @@ def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
 
 
 def _cells(measure: Measure) -> int:
-    """Return the most numbers that an exact result (before noise) can have for `measure` in one group.
+    """Return how many numbers one group has at most in the exact result (before noise) for `measure`.
 
-    A measure is a number per user, such as the user's number of rows. What is read for it decides how many numbers its
-    result has in a group:
+    A measure is a number that each user adds to a group, such as the user's number of rows. The result has in each
+    group:
 
-    - usually 2: the sum over users, and a count
+    - usually 2 numbers: the sum of the measure over users, and a count
     - for a histogram of the measure: a count of users for each possible value
-    - for the search for clipping bounds: a count for each range in a fixed list of value ranges
+    - for the search for clipping bounds: a count of users for each of a fixed list of value ranges
     """
     if measure.doubling:
         return 2 * DOUBLINGS + 1
