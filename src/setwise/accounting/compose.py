@@ -253,17 +253,13 @@ class Composition:
         return replace(bound, lower=min(lower, upper), upper=upper)
 
     def _tighten(self, bound: CertifiedBound, target: Target, effort: Effort) -> CertifiedBound:
-        """Return `bound`, a bracket for this composition, with its ends corrected by bounds for other interactions.
+        """Return `bound`, a certified bracket for this composition, made narrower by bounds for other interactions.
 
-        An interaction says what the analyst may decide after seeing earlier answers. Call it stronger if the analyst
-        may decide more: a stronger interaction never reveals less. So there are three corrections:
-
-        - The upper end falls to that of a stronger interaction, where that is smaller.
-        - The lower end rises to that of a weaker interaction, where that is larger and quick to compute.
-        - The lower end falls to that of a stronger interaction, where that is smaller. It need not, but otherwise the
-          printed results could say that deciding less reveals more.
-
-        `target` says whether a delta or an epsilon is bounded, and `effort` how much work may be done.
+        An interaction is what the analyst may decide after seeing earlier answers. An analyst who may decide more can
+        do everything that is possible here, so the upper end for such an analyst is valid here too. Likewise, the lower
+        end for an analyst who may decide less is valid here. The lower end may also fall, to that of an analyst who may
+        decide more, so that results never say that deciding less reveals more. `target` asks for a delta or an epsilon,
+        and `effort` says how much work may be done.
         """
         # From weakest to strongest they are batch, ordered, set-wise and adaptive. A stronger one allows everything
         # that a weaker one allows. So the upper end of a stronger interaction is valid for this composition too. So is

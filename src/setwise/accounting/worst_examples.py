@@ -129,10 +129,10 @@ def worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 def _tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which log delta of the uses in `kinds` falls with epsilon near `target`.
 
-    Callers weight the probability of each privacy loss L by exp(rate L), so that the losses that decide delta become
-    likely (an exponential tilt). `target` asks for the delta at an epsilon, or for the epsilon at a delta. The result
-    may be negative for an epsilon below the mean loss. The result is 0 for a delta that is not above the probability of
-    outright failure (in which everything may be revealed).
+    `target` asks for the delta at an epsilon, or for the epsilon at a delta. Callers multiply the probability of each
+    privacy loss L by exp(rate L) (an exponential tilt), so that the losses that decide delta become likely. The result
+    may be negative if `target` gives an epsilon below the mean loss. It is 0 if `target` gives a delta that is not
+    above the probability of outright failure (in which everything may be revealed).
     """
     saddle = proxy_saddle(kinds.linear, kinds.ranges)
     if target.wanted == "delta":

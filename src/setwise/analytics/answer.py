@@ -421,7 +421,10 @@ class PrivateAnswer(Exportable):
         return self.columns(), self.groups or ("item",), self.measure
 
     def unreliable_columns(self) -> list[list[str]]:
-        """Return, for each item, the names of the statistics whose value may be mostly noise."""
+        """Return, for each row of the answer, the names of the statistics that are marked unreliable.
+
+        The mark means that noise may be as large as the value.
+        """
         if not self.statistics:
             return [["count"] * item.unreliable for item in self.items]
         return [

@@ -135,10 +135,10 @@ class BudgetTotals(Protocol):
 
 
 class AccountTotals(BudgetTotals, Protocol):
-    """The budget of an account, which can compute the price of a privacy guarantee.
+    """The budget of an account: unlike other budgets, it can compute the price of a charge.
 
-    Charges to the account are paid from it. The budget of a cap (the joint budget of a dataset's accounts) need not be
-    of this kind, because accounts may reserve parts of a cap and pay from these parts.
+    The budget of a cap (the joint budget of a dataset's accounts) need not be able to: accounts may reserve parts of a
+    cap, and charges are then priced by what remains in the reserved part.
     """
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:

@@ -190,9 +190,12 @@ class Contents:
 
 
 def release_key(charge_key: str, part: str) -> str:
-    """Return the key of the entry that stores the answer of one part of a charge: two lines of text.
+    """Return the key of the ledger entry that stores the answer of one part of a charged question: two lines of text.
 
     The first line is `charge_key`, the idempotency key of the charge, and the second line is `part`, the part's name.
+
+    >>> release_key("first", "top 3").splitlines()
+    ['first', 'top 3']
     """
     # Names are printable, so neither contains a line break, and the database finds the charge by the first line.
     return f"{charge_key}\n{part}"

@@ -250,10 +250,10 @@ class AccountStatus:
 
     @property
     def loss_so_far(self) -> float:
-        """An upper bound, as one number, on the epsilon at `delta` of everything that was paid for in the period.
+        """An upper bound on the epsilon, at the account's `delta`, of everything that was paid for in the period.
 
-        It is the smaller of two numbers: the upper bound of `odometer` (the bounds on what was spent), and the upper
-        bound of the promised `epsilon`.
+        It is the smaller of two numbers: the upper end of `odometer`, which bounds the epsilon of what was spent, and
+        the upper end of `epsilon`, which the account promises for its whole budget.
         """
         return min(self.odometer.upper, self.epsilon.upper)
 

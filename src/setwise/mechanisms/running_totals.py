@@ -1,8 +1,9 @@
-"""Running totals over T periods, released once per period, for the privacy cost of one Gaussian release.
+"""Running totals of users over T periods, released once per period, at the privacy cost of a single release.
 
-The release of a period is, for each group, a weighted sum of the numbers of new users of this and earlier periods, plus
-Gaussian noise. The total up to a period is then estimated from the releases so far, as a weighted sum of them, without
-private data. Good weights make its error much smaller than that of a sum of noisy counts.
+The cost of all releases together is that of one Gaussian mechanism. The release of a period is, for each group, a
+weighted sum of the numbers of new users of this and earlier periods, plus Gaussian noise. The total up to a period is
+then estimated from the releases so far, as a weighted sum of them, without private data. Good weights make its error
+much smaller than that of a sum of noisy counts.
 
 Proofs: docs/running-totals.md. live/series.py decides which periods are released.
 """

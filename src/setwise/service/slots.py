@@ -54,7 +54,8 @@ class FairSlots:
     def acquire(self, person: str = "", *, timeout: float | None = None) -> bool:
         """Wait for a slot for `person`, and return whether one was acquired.
 
-        The wait ends after `timeout` seconds; None waits without limit.
+        A slot is the right to use a scarce resource of the replica, such as a thread; `release` gives it back. The wait
+        ends after `timeout` seconds; None waits without limit.
         """
         granted = threading.Event()
         with self._lock:
@@ -69,7 +70,10 @@ class FairSlots:
         return False
 
     def release(self, person: str = "") -> None:
-        """Release a slot that `person` holds, so that another waiting call can have it."""
+        """Give back one slot that `person` acquired, so that another waiting call of `acquire` can have it.
+
+        A slot is the right to use a scarce resource of the replica, such as a thread.
+        """
         with self._lock:
             self._free += 1
             self._held[person] -= 1

@@ -44,7 +44,10 @@ class WeightedQuery(Protocol):
 
     @property
     def weight(self) -> float:
-        """The query's weight, a number above 0; the epsilons of several queries are in proportion to their weights."""
+        """The query's weight, a number above 0, in the division of a budget among several queries.
+
+        The epsilon of each query is in proportion to its weight.
+        """
         ...
 
 

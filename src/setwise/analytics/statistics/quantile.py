@@ -154,10 +154,11 @@ class Quantile(BoundedStatistic):
         )
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
-        """Return the mechanism that releases the quantile: the exponential mechanism, which selects a grid value.
+        """Return the mechanism that releases the quantile: the exponential mechanism, which selects a value of a grid.
 
-        Its epsilon is a placeholder until the planner chooses one. `among` are all statistics of the query, because
-        quantiles of the same column and grid, at several levels, are selected together.
+        The grid has the possible results, from the lower to the upper clipping bound in equal steps. The mechanism has
+        a placeholder epsilon until the planner chooses one. `among` are all statistics of the query: quantiles of the
+        same column and grid, at several levels, are selected together.
         """
         from setwise.mechanisms.quantile import WEIGHT, GridQuantiles
         from setwise.mechanisms.statistics import OneQuantile

@@ -73,9 +73,10 @@ class KeptHead:
 
 
 class HeadFile:
-    """The file at `path`, outside the database, that keeps the last signed head.
+    """The file at `path`, outside the database, that keeps the number, the time and the hash of the last signed head.
 
-    A signed head is a signed record of where every account's chain of entries ended.
+    A signed head is a signed record, inside the ledger, of where every account's chain of entries ended. If somebody
+    puts an older copy of the database back, the ledger lacks the head that this file names, and verification notices.
     """
 
     def __init__(self, path: Path) -> None:

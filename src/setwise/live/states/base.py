@@ -111,7 +111,7 @@ class History:
 
     @property
     def periods(self) -> int:
-        """The number of periods that were counted so far."""
+        """The number of periods of the live series whose new users were counted so far: the columns of `counts`."""
         return int(self.counts.shape[1])
 
 
@@ -232,11 +232,14 @@ class SeriesState(ABC):
 
     @abstractmethod
     def destroy(self) -> None:
-        """Delete the private state (counted users and noise) for good."""
+        """Delete the private state of the live series (its counted users, and the noise) for good."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close the connections to the database that stores the private state (counted users and noise)."""
+        """Close the connections to the database that stores the private state of the series.
+
+        The private state has the counted users and the noise; it stays as it is.
+        """
 
 
 SELECTION = """

@@ -44,39 +44,46 @@ _OWNER_ONLY = 0o700
 
 
 class MarkerFiles(Protocol):
-    """Protocol of the folder of one private state (counted users and noise) on the storage that Spark uses.
+    """Protocol of the folder that stores the private state of one live series, on the storage that Spark uses.
 
-    It reads and writes marker files. A marker is a small file that makes one update of the state valid; it appears
-    whole and is never replaced.
+    The private state has the users counted so far and the noise; it is updated period by period. An object of this
+    protocol reads and writes the marker files in the folder. A marker is a small file that makes one update of the
+    state valid; it appears whole and is never replaced.
     """
 
     def create(self) -> None:
-        """Create the folder of the private state (counted users and noise), if it is missing, for its owner alone."""
+        """Create the folder for the private state of a live series (counted users and noise), unless it exists.
+
+        Only its owner can read the folder.
+        """
         ...
 
     def read_all(self) -> dict[str, str]:
         """Return a dict from the name of every marker file to its text; empty if the folder does not exist.
 
-        A marker is a small file that makes one update of a private state (counted users and noise) valid.
+        A marker is a small file that makes one update of the private state of a live series (counted users and noise)
+        valid.
         """
         ...
 
     def write_new(self, name: str, text: str) -> bool:
         """Write `text` to the marker file `name` unless it exists; return whether this call has written it.
 
-        A marker is a small file that makes one update of a private state (counted users and noise) valid.
+        A marker is a small file that makes one update of the private state of a live series (counted users and noise)
+        valid. If two updates run at the same time, only one of them writes the marker, so only that update is valid.
         """
         ...
 
     def delete(self) -> None:
-        """Delete the whole folder of the private state (counted users and noise)."""
+        """Delete the folder with the private state of a live series (counted users and noise), and all files in it."""
         ...
 
 
 class LocalFiles:
-    """The folder of a private state (counted users and noise) on a disk of this machine; reads and writes marker files.
+    """The folder with the private state of a live series (counted users and noise), on a disk of this machine.
 
-    The path of the folder is `folder`. A marker is a small file that makes one update of the state valid.
+    The object reads and writes the marker files in the folder. A marker is a small file that makes one update of the
+    state valid. The path of the folder is `folder`.
     """
 
     def __init__(self, folder: str) -> None:
@@ -84,9 +91,9 @@ class LocalFiles:
         self._markers = self._folder / "markers"
 
     def create(self) -> None:
-        """Create the folder of the private state (counted users and noise) on this machine, unless it exists.
+        """Create the folder for the private state of a live series (counted users and noise) here, unless it exists.
 
-        Only its owner can read it.
+        Only its owner can read the folder.
         """
         self._folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         self._markers.mkdir(mode=_OWNER_ONLY, exist_ok=True)
@@ -94,7 +101,8 @@ class LocalFiles:
     def read_all(self) -> dict[str, str]:
         """Return the texts of the marker files in the local folder, by file name; empty if there is no folder.
 
-        A marker is a small file that makes one update of a private state (counted users and noise) valid.
+        A marker is a small file that makes one update of the private state of a live series (counted users and noise)
+        valid.
         """
         if not self._markers.is_dir():
             return {}
@@ -103,8 +111,9 @@ class LocalFiles:
     def write_new(self, name: str, text: str) -> bool:
         """Write `text` to the local marker file `name` unless it exists; return whether this call has written it.
 
-        A marker is a small file that makes one update of a private state (counted users and noise) valid. The file is
-        written under another name first. A hard link then gives it the name `name`, and fails if this name is taken.
+        A marker is a small file that makes one update of the private state of a live series (counted users and noise)
+        valid. The file is written under another name first. A hard link then gives it the name `name`, and fails if
+        this name is taken.
         """
         unfinished = self._markers / f"{uuid.uuid4().hex}.tmp"
         with unfinished.open("w", encoding="utf-8") as file:
@@ -125,15 +134,16 @@ class LocalFiles:
         return True
 
     def delete(self) -> None:
-        """Delete the whole local folder of the private state (counted users and noise)."""
+        """Delete the local folder with the private state of a live series (counted users and noise)."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class HadoopFiles:
-    """The folder of a private state (counted users and noise) on HDFS, or on other storage that Spark reads by Hadoop.
+    """The folder with the private state of a live series, on HDFS or on other storage that Spark reads by Hadoop.
 
-    It reads and writes marker files; a marker is a small file that makes one update of the state valid. `session` is
-    the Spark session, and `folder` the URL of the folder.
+    The private state has the counted users and the noise. The object reads and writes the marker files in the folder; a
+    marker is a small file that makes one update of the state valid. `session` is the Spark session, and `folder` the
+    URL of the folder.
     """
 
     def __init__(self, session: SparkSession, folder: str) -> None:
@@ -143,9 +153,9 @@ class HadoopFiles:
         self._storage = path.getFileSystem(session._jsc.hadoopConfiguration())
 
     def create(self) -> None:
-        """Create the folder of the private state (counted users and noise) on Hadoop's storage, unless it exists.
+        """Create the folder for the private state of a live series on Hadoop's storage, unless it exists.
 
-        Only its owner can read it.
+        The private state has the counted users and the noise, so only the owner of the folder can read it.
         """
         self._storage.mkdirs(self._path("markers"))
         permission = self._java.org.apache.hadoop.fs.permission.FsPermission(f"{_OWNER_ONLY:o}")
@@ -154,7 +164,8 @@ class HadoopFiles:
     def read_all(self) -> dict[str, str]:
         """Return the texts of the marker files on Hadoop's storage, by file name; empty if there is no folder.
 
-        A marker is a small file that makes one update of a private state (counted users and noise) valid.
+        A marker is a small file that makes one update of the private state of a live series (counted users and noise)
+        valid.
         """
         if not self._storage.exists(self._path("markers")):
             return {}
@@ -164,9 +175,10 @@ class HadoopFiles:
     def write_new(self, name: str, text: str) -> bool:
         """Write `text` to the marker file `name` on Hadoop's storage unless it exists; return whether this call did.
 
-        A marker is a small file that makes one update of a private state (counted users and noise) valid. The file is
-        written under another name first. HDFS then renames it to `name` in one step, and refuses to if this name is
-        taken.
+        A marker is a small file that makes one update of the private state of a live series (counted users and noise)
+        valid. The file is written under another name first, and then renamed to `name`. HDFS refuses to rename it if
+        the name `name` is taken. Other storage may not refuse; there, two calls at the same moment may both write the
+        file.
         """
         unfinished, final = self._path(f"markers/{uuid.uuid4().hex}.tmp"), self._path(f"markers/{name}")
         stream = self._storage.create(unfinished, False)
@@ -182,7 +194,10 @@ class HadoopFiles:
         return has_renamed
 
     def delete(self) -> None:
-        """Delete the whole folder of the private state (counted users and noise) on Hadoop's storage."""
+        """Delete the folder with the private state of a live series from Hadoop's storage, and all files in it.
+
+        The private state has the counted users and the noise.
+        """
         self._storage.delete(self._path(""), True)
 
     def _path(self, name: str) -> Any:  # noqa: ANN401 - an object of Java
@@ -201,8 +216,9 @@ class HadoopFiles:
 class SparkState(MarkedState):
     """The private state of the live series `name`: a folder with its counted pairs of user and group, and its markers.
 
-    A marker is a small file with the counts and noise of one update; it makes the update valid. `address` is either
-    spark:FOLDER, or the address of a Spark engine; the folder is then in the warehouse of the engine's session.
+    A live series releases noisy user counts period by period; the private state is what it must remember. A marker is a
+    small file with the counts and noise of one update; it makes the update valid. `address` is either spark:FOLDER, or
+    the address of a Spark engine; the folder is then in the warehouse of the engine's session.
     """
 
     def __init__(self, address: str, name: str) -> None:
