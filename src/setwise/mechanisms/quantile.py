@@ -46,9 +46,12 @@ _DIVIDED_UNITS, _FINEST_DIVIDED_SHARE, _MOST_USERS = 128, 10**4, 2**31
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
     """Return the score of each cell of a grid: minus the cell's distance in rank from the wanted quantile.
 
-    A cell stands for one possible result. `cells` has the number of values in each cell; n is their sum. `at` = a/b is
-    the share of the values below the quantile, so at * n values lie below it (its rank). Scores are multiplied by b, so
-    that they are whole numbers.
+    A cell stands for one possible result, and `cells` has the number of values in each cell. Of n values, the quantile
+    `at` has the rank `at` * n. A cell with m values, after k values in earlier cells, has the ranks k to k + m. Scores
+    are multiplied by the denominator of `at`, so that they are whole numbers.
+
+    For example, the median of 9 values has the rank 4.5. The first cell below has the ranks 0 to 1, which are 3.5 away,
+    and so the score -3.5 * 2:
 
     >>> rank_scores(np.array([1, 1, 2, 5]), Fraction(1, 2)).tolist()
     [-7, -5, -1, 0]

@@ -311,11 +311,12 @@ class TruncatedGaussian:
         return (Use(step, self.contributions),)
 
     def concentrated(self) -> Use:
-        """Return the cost of one release as one use of delta-approximate zCDP, as the paper states it.
+        """Return the cost of one release as one use of delta-approximate zCDP.
 
-        Its delta bounds the probability that the truncated noise fails, that is, shows a value that only one of two
-        neighbouring tables can give. Its rho is contributions * per_item^2 / (2 deviation^2), as for noise that is not
-        truncated. An account that adds up zCDP parameters can charge this use.
+        The paper that this package implements states the cost in this form, and an account that adds up zCDP parameters
+        can charge it. delta bounds the probability that the truncated noise fails, that is, shows a value that only one
+        of two neighbouring tables can give. rho is contributions * per_item^2 / (2 deviation^2), as for noise that is
+        not truncated.
         """
         rho = self.contributions * Fraction(self.per_item) ** 2 / (2 * self.deviation**2)
         return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
