@@ -145,9 +145,9 @@ def moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which log delta falls with epsilon near `target`; 0 if the rate is too large.
 
     Callers multiply the probability of each privacy loss L by exp(rate L) (an exponential tilt), so that the losses
-    that decide delta become likely. With a rate of 0 nothing changes. If the rate is too large, nearly every use has
-    its largest loss under these weights, and rounding errors become large. `kinds` are the uses, and `target` asks for
-    their delta at an epsilon, or for their epsilon at a delta.
+    that decide delta become likely. If the rate is too large, nearly every use has its largest loss under these
+    weights, and rounding errors become large; with a rate of 0, the probabilities stay as they are. `kinds` are the
+    uses, and `target` asks for their delta at an epsilon, or for their epsilon at a delta.
     """
     tilt = _tilt(kinds, target)
     return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0

@@ -229,9 +229,10 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
 
 
 def _share(failed: float, delta: float) -> float:
-    """Return `failed` / `delta`, rounded up: the share of an account's `delta` that is set aside for outright failures.
+    """Return `failed` / `delta`, rounded up: the share of `delta` that outright failures take.
 
-    An outright failure is an event in which everything may be revealed, and `failed` is its probability. The odometer
-    (a bound on the epsilon spent so far) gets this share as a parameter, and holds at the remaining share of `delta`.
+    An outright failure is an event in which everything may be revealed, and `failed` is the probability that the
+    account sets aside for them. The odometer, a bound on the epsilon spent so far, is stated at `delta`. It gets the
+    share as a parameter, because it can use only the remaining share of `delta`.
     """
     return up(failed / delta * (1 + 1e-15)) if failed else 0.0

@@ -74,8 +74,8 @@ class GroupReading:
     def totals(self, place: int, measure: int = 0) -> NDArray[np.int64]:
         """Return, for every group, the exact sum of one measure: a whole number that each user adds to a group.
 
-        A statistic reads one or several measures; a variance, for example, reads a sum of values and a sum of squares.
-        `place` is the index of the statistic, and `measure` the index of the measure among those that it reads.
+        A statistic reads one or several measures: a mean reads one, for example, and a variance reads two. `place` is
+        the index of the statistic, and `measure` the index of the measure among those that it reads.
         """
         return _values_of(self.table.totals[self.offsets[place] + measure], self.labels)
 

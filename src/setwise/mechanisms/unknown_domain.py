@@ -491,12 +491,12 @@ class UnknownGumbel:
 
     @property
     def offset(self) -> int:
-        """How far the threshold, before its noise, lies above a certain exact count, in units of a count.
+        """The threshold's distance, in units of a count, above the highest exact count that is left out, or above 0.
 
-        The mechanism lets only the `limit` groups with the highest exact counts take part. The count in question is the
-        highest among the other groups, or 0. With tau = `per_item`, the most that one user adds to a count, and M =
-        `changeable`, the largest number of groups that the threshold must hide, the result is tau + (tau / epsilon)
-        ln(M / delta). Its second term is rounded up.
+        The mechanism lets only the `limit` groups with the highest exact counts take part; the next lower count is the
+        highest that is left out. The threshold later gets noise. Let tau be `per_item`, the most that one user adds to
+        a count, and M be `changeable`, the largest number of groups that the threshold must hide. The distance is tau +
+        (tau / epsilon) ln(M / delta), with the second term rounded up.
         """
         # A label that only one of two neighbouring tables can show has a count of at most tau plus the count of rank
         # limit + 1. So its noisy count exceeds the noisy threshold with probability at most 1/(1 + exp(rate (offset -

@@ -135,7 +135,7 @@ _LEAST_CONVOLVED = 1e-250
 
 
 def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | None:
-    """Return the distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of all its losses.
+    """Return the distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of losses.
 
     The losses are exact, that is, not rounded to equally spaced values. Losses of negligible probability are left out,
     and the field `dropped` of the result bounds the sum of their probabilities. A list is possible for pure DP (its

@@ -319,11 +319,11 @@ class LatticeSum:
         return math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in self.uses)
 
     def _largest_step(self) -> float:
-        """Return the largest step of a lattice for which rounding raises the variance of the total loss little enough.
+        """Return the largest lattice step at which rounding raises the variance of losses by at most `tolerance`.
 
-        A lattice is a set of equally spaced losses, to which losses are rounded, and the step is their distance. Little
-        enough is at most the share `tolerance` (a field) of the variance. Losses with a positive probability are taken
-        to be lattice points, which rounding does not change, so only continuous losses count. The result is infinite if
+        A lattice is a set of equally spaced losses, to which losses are rounded, and the step is their distance. The
+        field `tolerance` is a share of the variance of the total loss. Losses with a positive probability are taken to
+        be lattice points, which rounding does not change, so only continuous losses count. The result is infinite if
         there are none.
         """
         between = math.fsum(count * variance_and_continuous_mass(noise)[1] for noise, count in self.uses)

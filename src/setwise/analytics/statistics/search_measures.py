@@ -1,6 +1,7 @@
-"""Measures, from whose distribution over users private searches choose clipping bounds, and limits on a user's rows.
+"""Measures from which private searches choose bounds: clipping bounds, and limits on a user's rows.
 
-A measure is a number that the engine computes for each user, such as the user's greatest value of a column.
+A measure is a number that the engine computes for each user, such as the user's greatest value of a column. A search
+adds noise to the numbers of users in ranges of the measure.
 """
 
 from dataclasses import replace
