@@ -149,6 +149,8 @@ def _advice(
     if "carriage returns alone" in message:
         suffix = Path(source).suffix
         commands.append(f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}")
+    if "the table has no column" in message and (wrapped := _unwrapping(source, csv)):
+        commands.append(wrapped)
     comparisons = dict(note.comparison for note in notes if note.comparison is not None)
     asked = [_with_comparisons(word, comparisons) for word in command_words.get()]
     # A command that would be refused for these notes again is never returned. A readable copy of the file, and a column
@@ -182,6 +184,21 @@ def _advice(
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _unwrapping(source: str, csv: "CsvOptions") -> str:
+    """Return a command that takes out the quotes around whole lines of the file `source`; "" if it has none.
+
+    `csv` are the options with which the file was read.
+    """
+    from setwise.analytics.engines.files import files_of, magic_of
+    from setwise.analytics.tables.clean_copies import with_unwrapped_lines
+
+    try:
+        files = files_of(source)
+        return with_unwrapped_lines(files[0], csv) if len(files) == 1 and magic_of(files[0]) is None else ""
+    except SetwiseError:  # the refusal itself says why the file cannot be read
+        return ""
 
 
 def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:

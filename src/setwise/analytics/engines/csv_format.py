@@ -24,6 +24,15 @@ UNIT_SEPARATOR = "\x1f"
 
 A byte of this value that the file itself contains becomes `_NO_TEXT`.
 """
+INVISIBLE = "".join(
+    chr(code)
+    for code in (*range(9), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F, 0xAD, 0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF)
+)
+"""Characters that are not seen: NUL and other control characters, soft hyphens, marks of direction and of byte order.
+
+Tabs and line ends are not among them. Nor are the joiners of Persian words and of emojis, because words with and
+without these differ.
+"""
 QUOTES = ('"', "'")
 """The characters in which cells may stand."""
 SWAPPED_QUOTES = bytes.maketrans(b"\"'", b"'\"")

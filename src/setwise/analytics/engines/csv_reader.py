@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from setwise.analytics.engines.csv_format import (
+    INVISIBLE,
     MARKS,
     SWAPPED_QUOTES,
     UNIT_SEPARATOR,
@@ -34,6 +35,8 @@ LONGEST_HEADER = 1_000_000
 """The number of bytes of a CSV file within which its header must end."""
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", "::": "double colons", ",": "commas"}
 """The usual separators, and their names in messages."""
+_WITHOUT_INVISIBLE = dict.fromkeys(map(ord, INVISIBLE))
+"""The table for `str.translate` that takes characters out of column names that nobody sees, and so could not type."""
 _BOM = b"\xef\xbb\xbf"
 _ARCHIVES = {
     b"\x1f\x8b": "it is compressed with gzip: end its name in .gz, or give --format csv.gz",
@@ -170,7 +173,8 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
         raise UnreadableHeader("its first line is too long for a header") from None
     if form.quote == "'":
         cells = [cell.encode().translate(SWAPPED_QUOTES).decode() for cell in cells]
-    return tuple(cell.replace(UNIT_SEPARATOR, form.separator).strip() for cell in cells)
+    names = (cell.replace(UNIT_SEPARATOR, form.separator) for cell in cells)
+    return tuple(name.translate(_WITHOUT_INVISIBLE).strip() for name in names)
 
 
 def _separator_line(names: tuple[str, ...], form: CsvFormat) -> str:

@@ -14,7 +14,9 @@ import glob
 import hashlib
 import json
 import os
+import re
 import tomllib
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
@@ -128,8 +130,12 @@ _REMEDIES = {
     "Arrow": "python -c \"import pandas; pandas.read_feather('{file}').to_parquet('{stem}.parquet')\"",
     "Avro": "duckdb -c \"COPY (FROM read_avro('{file}')) TO '{stem}.parquet'\"",
     "a zip archive": "unzip it, and give the files that were in it",
+    "a web page": 'save the table as CSV UTF-8, or pip install pandas lxml and python -c "import pandas; '
+    "pandas.read_html('{file}')[0].to_parquet('{stem}.parquet')\"",
 }
 """For each format that is not read, a command or an instruction that converts the file."""
+_FIRST_BYTES = 64
+"""The bytes at the beginning of a file by which other formats are recognised."""
 _OTHER_FORMATS = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "JSON"),
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "a spreadsheet"),
@@ -140,6 +146,20 @@ _OTHER_FORMATS = {
 }
 _OTHER_MAGICS = {b"PK\x03\x04": "a spreadsheet", b"\xd0\xcf\x11\xe0": "a spreadsheet", b"ORC": "ORC"}
 _OTHER_MAGICS |= {b"Obj\x01": "Avro", b"ARROW1": "Arrow"}
+_OTHER_TEXTS = {
+    "JSON": re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"|\[\s*[\[{])'),
+    "a web page": re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|html|head|table|\?xml)\b", re.IGNORECASE),
+}
+"""How the text of a file begins that is not CSV, whatever its name says."""
+
+
+def _is_archive_of_files(file: TableFile) -> bool:
+    """Return whether a zip archive holds files, and is not a spreadsheet, which is a zip archive of its sheets."""
+    try:
+        with file.open("rb") as opened, zipfile.ZipFile(opened) as archive:
+            return not any(name.startswith(("xl/", "[Content_Types]", "mimetype")) for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def check_format(file: TableFile, csv: "CsvOptions") -> None:
@@ -151,12 +171,16 @@ def check_format(file: TableFile, csv: "CsvOptions") -> None:
         return
     try:
         with file.open("rb") as opened:
-            start = opened.read(8)
+            start = opened.read(_FIRST_BYTES)
     except OSError:
         raise UnsuitableTable(f"{file} cannot be opened for reading") from None
     format_name = _OTHER_FORMATS.get(suffix_of(file))
     if format_name is None:
         format_name = next((name for magic, name in _OTHER_MAGICS.items() if start.startswith(magic)), None)
+        if start.startswith(b"PK\x03\x04") and _is_archive_of_files(file):
+            format_name = "a zip archive"
+    if format_name is None and csv.columns is None and not csv.skip_lines:  # only a header may decide, and no row
+        format_name = next((name for name, text in _OTHER_TEXTS.items() if text.match(start)), None)
     if format_name is not None:
         whole = str(file)
         remedy = _REMEDIES[format_name].format(file=whole, stem=whole.removesuffix(file.suffix))

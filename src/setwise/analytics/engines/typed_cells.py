@@ -36,11 +36,6 @@ DECIMALS = (".", ",")
 """The characters that can be the decimal point."""
 SPACES = " \u00a0\u2009\u202f"
 """The spaces that stand between thousands: the usual one, the non-breaking one, and a thin one of each kind."""
-INVISIBLE = "\x00\u00ad\u200b\u200e\u200f\u2060\ufeff"
-"""Characters that are not seen: NUL, soft hyphen, zero-width space, marks of direction, joiner, byte order mark.
-
-The joiners of Persian words and of emojis are not among them, because words with and without these differ.
-"""
 THOUSANDS = ("", ",", ".", "'", "\u2019", "_", "space", " ", "\u00a0", "\u202f")
 """What can separate thousands; "" means none. "space" and the usual space stand for each of `SPACES`."""
 _DATE_PARTS = {

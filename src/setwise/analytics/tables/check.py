@@ -28,7 +28,12 @@ from setwise.analytics.tables.cell_doubts import (
     offset_sentence,
     stored_time_sentence,
 )
-from setwise.analytics.tables.clean_copies import signs_note, with_doubled_quotes
+from setwise.analytics.tables.clean_copies import (
+    signs_note,
+    with_doubled_quotes,
+    with_mended_quotes,
+    with_unwrapped_lines,
+)
 from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.number_forms import mixed_numbers_sentence, number_form_sentence
 from setwise.analytics.tables.scan_notes import command_line
@@ -44,12 +49,14 @@ from setwise.analytics.tables.writing import (
     may_be_thousands,
     thousands_note,
 )
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, UnsuitableTable
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.cell_counts import TableCount
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
 
+UNWRAPPED = "each whole line stands in quotes, so that it is one cell; a copy that is read: "
+"""What stands before the command that writes a copy of a file whose lines stand in quotes as a whole."""
 NO_ROWS = "the table has no rows with a value"
 """The note on a table of which nothing can be counted."""
 _BLOCK = 2**22
@@ -272,6 +279,8 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     if files:  # an empty lake table has none
         check_format(files[0], csv)
         options = sniff(files[0], csv) if magic_of(files[0]) is None else None
+        if options is not None and (copy := with_unwrapped_lines(files[0], csv)):
+            raise UnsuitableTable(f"{UNWRAPPED}{copy}")
     other_dates: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = {}
     thousands: tuple[str, ...] = ()
@@ -368,6 +377,8 @@ def _remarks(
     remarks += far_number_sentences(table, numbers, kinds, options.cells, write, is_text=True)
     if file is not None and (copy := with_doubled_quotes(file, options)):
         remarks.append(f"quotes within cells are escaped by a backslash; a copy that is read: {copy}")
+    elif file is not None and (copy := with_mended_quotes(file, options)):
+        remarks.append(f"quotes within cells are not doubled; a copy that is read: {copy}")
     return remarks
 
 
@@ -391,6 +402,10 @@ def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str]
     # The stream has double quotes around cells, whatever the file has.
     cells = split_rows(lines[-1:], form.separator)[0][0] if lines else []
     word = next((cell for cell in cells if is_total(cell)), None)
+    if word is None and len(cells) > 2 and sum(map(bool, cells)) == 1:
+        word = "".join(cells)
+        if word not in noted and word not in options.cells.null:
+            return f"its last line has one cell alone, {word!r}: if the line is a remark and no row, take it out"
     if word is None or word in noted or word in options.cells.null:
         return ""
     return f"its last line has the cell {word!r}: if the line is a total and no row, take it out, as it would count"

@@ -8,18 +8,19 @@ or objects of an object store.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from itertools import count
 from pathlib import Path
 from shlex import join, quote
 
-from setwise.analytics.engines.csv_format import COMPRESSIONS, UTF_16, CsvFormat, codec_name
+from setwise.analytics.engines.csv_format import COMPRESSIONS, INVISIBLE, UTF_16, CsvFormat, codec_name
 from setwise.analytics.engines.csv_reader import CsvFile, UnreadableHeader
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.engines.typed_cells import BLANKS, INVISIBLE, SPACES, CellGrammar
+from setwise.analytics.engines.typed_cells import BLANKS, SPACES, CellGrammar
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.sniffing import read_sample
+from setwise.analytics.tables.sniffing import read_sample, split_rows
 from setwise.analytics.tables.writing import NULL_WORDS, NUMBERS, readable_cells, with_numbers
 
 COPY = "; a copy without them, in every column: "
@@ -71,11 +72,16 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
         sentences.append(f"numbers of {name!r} {' and '.join(words)}")
     if not sentences:
         return ""
+    sentence = f"{', and '.join(sentences)}, which are not read"
+    currencies = [
+        [sign for sign in beside if sign != "%"] for beside, _ in (signs[name] for name in names if name in signs)
+    ]
+    if any(len(each) > 1 for each in currencies):
+        return f"{sentence}: convert them to one currency in the file"
     all_signs = [sign for sign in _SIGNS if any(sign in beside for beside, _ in signs.values())]
     edits = [f"s/[{sign}]//g" if sign.isascii() else f"s/{sign}//g" for sign in all_signs]
     if any(has_parentheses for _, has_parentheses in signs.values()):
         edits.append(r"s/(\([0-9][^()]*\))/-\1/g")
-    sentence = f"{', and '.join(sentences)}, which are not read"
     if not can_be_copied(file, encoding) or not (encoding == "utf-8" or all(map(str.isascii, all_signs))):
         return f"{sentence}: take them out of the file"
     command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
@@ -110,8 +116,12 @@ def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
     if csv.columns is not None or not can_be_copied(file, csv.encoding):
         return ""
     line = csv.skip_lines + 1
-    program = f"NR=={line}{{header=$0}} NR<={line} || $0!=header"
-    return f"{join(['awk', program, str(file)])} > {quote(copy_of(file))}"
+    # The header of a file that was appended may have other capitals, and a byte order mark before it.
+    program = (
+        r'{text=tolower($0); gsub(/\357\273\277/,"",text); sub(/[ \t\r]+$/,"",text)} '
+        f"NR=={line}{{header=text}} NR<={line} || text!=header"
+    )
+    return f"LC_ALL=C {join(['awk', program, str(file)])} > {quote(copy_of(file))}"
 
 
 def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
@@ -136,6 +146,78 @@ def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
     edits = (":again", r's/\([^\\]\(\\\\\)*\)\\"/\1""/', "t again")
     command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
     return f"{command} > {quote(copy_of(file))}"
+
+
+def with_unwrapped_lines(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a copy of `file` without the quotes in which each whole line stands.
+
+    A program that took each line of a CSV file for one cell has written "u1,""Oslo"",5" for u1,"Oslo",5. `csv` says how
+    the file is written. The result is "" if most lines are not written so, or if no shell command can copy the file.
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    if not can_be_copied(file, csv.encoding) or csv.quote != '"':
+        return ""
+    lines = [line for line in read_sample(file, form).splitlines()[csv.skip_lines :] if line.strip()]
+    rows = [row for row, _ in split_rows(lines, form.separator)]
+    pairs = zip(rows, lines, strict=False)
+    wrapped = [row for row, line in pairs if len(row) == 1 and re.fullmatch('".*"', line.strip())]
+    widths = {len(cells) for row in wrapped for cells, _ in split_rows(row, form.separator)}
+    unwrapped = [row for row in rows if row not in wrapped]
+    # The header may stand without quotes. Texts with commas, in a file of one column, are no lines in quotes.
+    is_header = not unwrapped or (unwrapped == rows[:1] and {len(rows[0])} == widths)
+    if len(rows) != len(lines) or not wrapped or not is_header or len(widths) != 1 or widths == {1}:
+        return ""
+    edit = '/^".*"[[:space:]]*$/{s/^"//;s/"[[:space:]]*$//;s/""/"/g;}'
+    return f"{join(['sed', '-e', edit, str(file)])} > {quote(copy_of(file))}"
+
+
+def with_mended_quotes(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a copy of `file` with quotes doubled that stand within cells, as in 12" pipe.
+
+    Only lines are changed that have as many cells as the header if every separator divides cells. `csv` says how the
+    file is written. The result is "" if the copy would help little, if cells go on over several lines, or if no shell
+    command can copy the file.
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    if not can_be_copied(file, csv.encoding) or csv.quote != '"' or len(form.separator) > 1:
+        return ""
+    text = read_sample(file, form)
+    try:
+        opened = CsvFile(lambda: BytesIO(text.encode("utf-8", "replace")), form)
+    except UnreadableHeader:
+        return ""
+    lines, kept = opened.count_lines()
+    rows = sum(batch.num_rows for batch in opened.batches(opened.names[:1]))
+    mended = "".join(map(partial(_mend_line, separator=form.separator, width=len(opened.names)), text.splitlines(True)))
+    if rows < kept or 2 * _lost_lines(mended, form) >= lines - kept:
+        return ""
+    delimiter = "chr(9)" if form.separator == "\t" else repr(form.separator)
+    program = (
+        "import csv,re,sys; "
+        f"[f.reconfigure(encoding='{codec_name(csv.encoding)}',errors='surrogateescape',newline=chr(10)) "
+        "for f in (sys.stdin,sys.stdout)]; q=chr(34); "
+        "bad=lambda c: q in c and not re.fullmatch(q+'(?:[^'+q+']|'+q+q+')*'+q,c); "
+        f"w=csv.writer(sys.stdout,delimiter={delimiter},lineterminator=chr(10)); "
+        "[w.writerow([(c[1:-1] if c[0]==q else c).replace(q+q,q) if q in c else c for c in r]) "
+        f"if len(r)=={len(opened.names)} and any(map(bad,r)) and all(c[:1]!=q or c[1:] and c[-1]==q for c in r) "
+        f"else sys.stdout.write(l) for l in sys.stdin for r in [l.rstrip(chr(13)+chr(10)).split({delimiter})]]"
+    )
+    return f'python3 -c "{program}" < {quote(str(file))} > {quote(copy_of(file))}'
+
+
+def _mend_line(line: str, separator: str, width: int) -> str:
+    """Return `line` of a CSV file with quotes doubled that stand within its cells.
+
+    It is returned unchanged if all its quotes are right, if the text `separator` does not divide it into `width` cells,
+    or if a cell begins with a quote and does not end with one.
+    """
+    cells = line.rstrip("\r\n").split(separator)
+    is_wrong = any('"' in cell and not re.fullmatch('"(?:[^"]|"")*"', cell) for cell in cells)
+    is_open = any(cell.startswith('"') and not re.fullmatch('".*"', cell, re.DOTALL) for cell in cells)
+    if len(cells) != width or not is_wrong or is_open:
+        return line
+    plain = [cell[1:-1] if cell.startswith('"') else cell for cell in cells]
+    return separator.join('"' + cell.replace('""', '"').replace('"', '""') + '"' for cell in plain) + "\n"
 
 
 def _lost_lines(text: str, form: CsvFormat) -> int:

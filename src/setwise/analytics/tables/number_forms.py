@@ -53,8 +53,12 @@ _FORMS = (
         value="m[0].replace(',','')",
     ),
 )
-_UNIT = f"([^-+0-9.,'()]{{0,12}}?) ?([-+]?{_DIGITS}?) ?([^-+0-9.,'()]{{0,12}})"
-"""The regular expression of a number with or without a unit; its groups are a unit before, the number, a unit after."""
+_WORD = "[^-+0-9,'()#!?*<>=~^&|@_:;{}\\[\\]\\\\]{0,12}"
+_UNIT = f"({_WORD}?) ?([-+]?{_DIGITS}?) ?({_WORD})"
+"""The regular expression of a number with or without a unit; its groups are a unit before, the number, a unit after.
+
+Texts such as #DIV/0! and <5 are no numbers with units.
+"""
 _CURRENCIES = frozenset(
     (
         *(

@@ -41,6 +41,8 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
         declared = replace(declared, encoding=scan_encoding(file, compressed).encoding)
     text = read_sample(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""), encoding=declared.encoding))
     separator = declared.separator or _separator(text)
+    if declared.separator is None and _is_spaced(text, separator):
+        separator += " "
     lines = text.splitlines(keepends=True)
     lines = lines[declared.skip_lines :]
     declared = replace(declared, quote=_quote(lines, separator) if declared.quote == '"' else declared.quote)
@@ -90,7 +92,7 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
     above = rows[place - 1][1] if place else 0
     first, end = rows[place]
     # A header that stands in the file again, as after cat a.csv b.csv, does not make the first one a row.
-    body = [row for row, _ in rows[place + 1 :] if len(row) == width and row != first]
+    body = [row for row, _ in rows[place + 1 :] if len(row) == width and _plain(row) != _plain(first)]
     if declared.header is None and not _guess_is_header(first, body):
         names = tuple(f"column_{number}" for number in range(1, width + 1))
         # Every line but the header may end with a separator, and so with an empty cell without a name.
@@ -105,6 +107,11 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
             declared, skip_lines=declared.skip_lines + end, columns=tuple(suggested_names(first)), header=False
         )
     return replace(declared, skip_lines=declared.skip_lines + above, header=True if looks_like_row(first) else None)
+
+
+def _plain(row: Row) -> Row:
+    """Return the cells of `row` in lower case and without byte order marks, to compare a header with another one."""
+    return [cell.replace("\ufeff", "").casefold() for cell in row]
 
 
 def _guess_is_header(first: Row, body: Sequence[Row]) -> bool:
@@ -145,6 +152,17 @@ def _separator(text: str) -> str:
 
     best = max(SEPARATORS, key=agreement)
     return best if agreement(best)[0] > 0 else ","
+
+
+def _is_spaced(text: str, separator: str) -> bool:
+    """Return whether a blank belongs to each separator of `text`, the first lines of a file, as in 1, "Oslo", 5.
+
+    The quotes of a cell follow its separator directly, so that such lines belong to no record without the blank.
+    """
+    if f'{separator} "' not in text:
+        return False
+    lines = [line for line in text.splitlines() if line.strip()]
+    return all(line.count(separator) == line.count(f"{separator} ") or '"' in line for line in lines)
 
 
 def stands_in_single_quotes(file: TableFile, csv: CsvOptions) -> bool:

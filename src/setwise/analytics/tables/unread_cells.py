@@ -22,8 +22,14 @@ from setwise.analytics.tables.cell_doubts import (
     other_words_of_yes,
     stored_time_sentence,
 )
-from setwise.analytics.tables.check import NO_ROWS, total_line_note
-from setwise.analytics.tables.clean_copies import COPY, signs_note, with_doubled_quotes
+from setwise.analytics.tables.check import NO_ROWS, UNWRAPPED, total_line_note
+from setwise.analytics.tables.clean_copies import (
+    COPY,
+    signs_note,
+    with_doubled_quotes,
+    with_mended_quotes,
+    with_unwrapped_lines,
+)
 from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.number_forms import examples, number_form_sentence
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
@@ -381,13 +387,23 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter
         if copy:
             escaped = "quotes within cells are escaped by a backslash, and not doubled as CSV has them"
             return [ScanNote(f"{lost}: {escaped}; a copy that is read: {copy}", copy_command=copy)]
+        if len(files) == 1 and (copy := with_mended_quotes(files[0], csv)):
+            lost += ": quotes within cells are not doubled"
+            return [ScanNote(f"{lost}; a copy that is read: {copy}", copy_command=copy)]
         return [ScanNote(f"{lost}: mend them in the file; setwise check shows how it is written")]
+    if len(files) == 1 and (copy := with_unwrapped_lines(files[0], csv)):
+        return [ScanNote(f"{UNWRAPPED}{copy}", mostly_unreadable=True, copy_command=copy)]
     remedy, is_unsolved = "setwise check shows how the file is written", True
     guess = sniff(files[0], csv) if csv.columns is None else csv
     if guess is not csv and guess.columns is not None and guess.separator == csv.separator:
         names = opened[0].names[: len(guess.columns)] + guess.columns[width:]
         columns = write(["--skip-lines", str(csv.skip_lines + 1), "--no-header", "--columns", ",".join(names)])
         remedy, is_unsolved = f"{columns} reads lines of {len(names)} cells", False
+    if guess.separator is not None and guess.separator != csv.separator and guess.columns is None:
+        remedy, is_unsolved = f"{write(['--separator', guess.separator])} reads them", False
+    elif len(files) == 1 and (copy := with_mended_quotes(files[0], csv)):
+        text = f"none of its {total:,} lines is a record {malformed}: quotes within cells are not doubled"
+        return [ScanNote(f"{text}; a copy that is read: {copy}", mostly_unreadable=True, copy_command=copy)]
     text = f"none of its {total:,} lines is a record {malformed}: {remedy}"
     return [ScanNote(text, mostly_unreadable=True, is_unsolved=is_unsolved)]
 

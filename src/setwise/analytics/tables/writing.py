@@ -15,9 +15,13 @@ from setwise.analytics.schema import Kind
 
 ENOUGH = 0.9
 """Share of a column's cells that must be readable as a kind for the column to be taken for that kind."""
-NULL_WORDS = ("NULL", "null", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none", "\\N", "NA", "-", "--", "?", ".")
+_ERRORS = ("#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!")
+"""Words that spreadsheets write where a formula has failed."""
+NULL_WORDS = (
+    *("NULL", "null", "N/A", "n/a", "#N/A", *_ERRORS, "NaN", "nan", "None", "none", "\\N", "NA", "-", "--", "?", "."),
+)
 """Words that programs write for empty cells."""
-CERTAIN_NULL_WORDS = frozenset({"NULL", "null", "N/A", "n/a", "#N/A", "NaN", "nan", "\\N"})
+CERTAIN_NULL_WORDS = frozenset({"NULL", "null", "N/A", "n/a", "#N/A", *_ERRORS, "NaN", "nan", "\\N"})
 """Words that mean an empty cell even in a text column; NA is not among them, because it may be Namibia."""
 DASHES = frozenset({"-", "--"})
 """Words that mean an empty cell in most text columns; a question notes them, and the data holder decides."""

@@ -82,14 +82,16 @@ def text_samples(
 
 
 def count_repeated_headers(table: DuckDBTable) -> int:
-    """Return the number of rows of a CSV table in which every cell is the name of its column.
+    """Return the number of rows of a CSV table in which every cell is the name of its column, in either case.
 
-    Such rows are headers that stand in the file again, as after two files were joined with cat.
+    Such rows are headers that stand in the file again, as after two files were joined with cat. The header of the
+    second file may follow its byte order mark.
     """
     with scanning(table) as connection:
         with connection.cursor() as cursor:
             names = table.describe(cursor).names
-        equal = " AND ".join(f"trim({quoted(name)}, {sql_text(BLANKS)}) = {sql_text(name)}" for name in names)
+        plain = f"lower(trim(replace({{}}, chr(65279), ''), {sql_text(BLANKS)}))"
+        equal = " AND ".join(f"{plain.format(quoted(name))} = lower({sql_text(name)})" for name in names)
         return int(_aggregate_row(table, connection, [f"COUNT(*) FILTER ({equal})"])[0])
 
 

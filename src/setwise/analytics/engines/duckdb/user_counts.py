@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from setwise.analytics.engines.csv_format import INVISIBLE
 from setwise.analytics.engines.duckdb.cell_counts import aggregate_columns
 from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
 from setwise.analytics.engines.duckdb.instances import scanning
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, filled_cell
-from setwise.analytics.engines.typed_cells import BLANKS, INVISIBLE, SPACES, CellGrammar
+from setwise.analytics.engines.typed_cells import BLANKS, SPACES, CellGrammar
 from setwise.analytics.schema import Kind
 
 if TYPE_CHECKING:
