@@ -492,11 +492,11 @@ class Session(Askable):
         return self._engine
 
     def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
-        """Run the SELECTs of a statement that aggregate private rows (`parts`), and return their answers as one answer.
+        """Run the SELECTs of a statement that aggregate private rows (`parts`), and return one answer for all of them.
 
-        All parts are charged once, at the cost of `whole`, the plan of all parts. The charge is made under `key` (None
-        makes a new one), so that a retry returns the stored answer. `request` is the text that identifies the
-        statement.
+        All parts are charged once, at the cost of `whole`, which is the plan of all parts together. `key` is the
+        idempotency key of the charge: a retry with the same key returns the stored answer and charges nothing. None
+        makes a new key. `request` is the text that identifies the statement.
         """
         stored, replayed = execute_parts(
             parts,

@@ -603,10 +603,10 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 
 
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the zCDP guarantee that a zCDP budget charges for `guarantee`.
+    """Return the zCDP guarantee that is charged for `guarantee` to a budget that is counted in zCDP.
 
-    For pure DP, (epsilon, delta)-DP and Laplace noise, its rho is epsilon^2/2, rounded up. Any other guarantee is
-    converted by its method `zero_concentrated`.
+    For epsilon-DP, (epsilon, delta)-DP and Laplace noise, the rho of the result is epsilon^2/2, rounded up. Any other
+    guarantee is converted by its method `zero_concentrated`.
     """
     # The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
     # epsilon^2/2 and would no longer verify.

@@ -187,13 +187,16 @@ def choose_limits(
 def _errors_of_rows(
     expected: ExpectedError, contributions: int, groups: LikelyUsers, row_limits: Sequence[int], rows: LikelyUsers
 ) -> list[tuple[float, int, float]]:
-    """Return for each limit in `row_limits`: (expected error of a count of rows, the limit, largest group's count).
+    """Return (expected error, limit, largest group) for each limit in `row_limits`, to choose the best limit.
+
+    A limit is the most rows of one user that count in a group. The error is that of the answer, a count of rows in
+    every group. The largest group is the estimated number of counted rows in the group that has the most.
 
     - `expected` computes the expected error of an answer for given limits.
     - `contributions` is the limit on a user's groups, and `groups` estimates how many users have how many groups.
-    - `rows` estimates how many rows users have in their largest group (the group in which a user has the most rows).
+    - `rows` estimates how many rows users have in the group in which they have the most rows.
 
-    Errors and counts are in rows.
+    Errors are in rows or, if `rows` says that distinct values are counted, in distinct values.
     """
     pairs = float(groups.numbers @ groups.users)
     counted = float(np.minimum(groups.numbers, contributions) @ groups.users)

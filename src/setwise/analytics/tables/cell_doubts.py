@@ -109,14 +109,14 @@ def holds_serial_days(name: str, cells: Sequence[str]) -> bool:
 def stored_time_sentence(
     name: str, cells: Sequence[str], file: TableFile | None, csv: CsvOptions, names: Sequence[str], *, is_dated: bool
 ) -> tuple[str, str]:
-    """Return (sentence, command) about dates or times of a column in forms that are not read; ("", "") without any.
+    """Return (sentence, command) about cells with dates or times in forms that are not read; ("", "") if none.
 
-    Such forms are numbers of days, in which spreadsheets store dates, times as h:mm:ss, and times with AM or PM. The
-    sentence tells the data holder that these cells are not read as dates or times. The command is a shell command that
-    writes a copy of the file with dates, with numbers of seconds, or with hours up to 23; the sentence ends with the
-    command. If the copy cannot be made by a command, the command is "", and the sentence ends with advice.
+    The forms are numbers of days, in which spreadsheets store dates; times with AM or PM; and times such as 1:30:00.
+    The sentence tells the data holder that these cells are not read as dates or times, and what helps. What helps is a
+    shell command that writes a copy of the file, with dates, with hours up to 23, or with numbers of seconds; the
+    sentence ends with it. If no command can write the copy, the command is "", and the sentence ends with advice.
 
-    - `name` is the column, and `cells` are sampled cells of it.
+    - `name` is the column, and `cells` are sampled cells of the column.
     - `file` is the table's file, or None if the table has several files or none. `csv` says how the file is written,
       and `names` are its columns in order.
     - `is_dated` says that the column should hold dates, by its name or its declared kind. Only then are numbers of days

@@ -217,14 +217,14 @@ class _ColumnScan:
         return ScanNote(f"{text}{shown}{advice}", is_unsolved=True)
 
     def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> str:
-        """Return a clause with options that make fewer cells of a column unreadable; "" if there are none.
+        """Return a clause that names options with which more cells of a column can be read; "" if no option helps.
 
         - `count` has the column's name and kind, and the numbers of its filled and readable cells.
         - `cells` are sampled cells of the column, and `guess` says how they seem to be written.
 
-        The clause has up to two parts. The first part states options that read more cells than the options in use. The
-        second part states options that take words such as N/A for empty cells. The second part is separate because its
-        options change no answer: a cell that cannot be read adds nothing to an answer, and neither does an empty cell.
+        The clause has up to two parts. The first part names options that read cells which the present options do not
+        read. The second part names an option that takes words such as N/A for empty cells. These cells then no longer
+        count as unreadable, but no answer changes: neither an unreadable nor an empty cell adds anything to an answer.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         read = replace(guess.grammar, null=csv.null)

@@ -276,10 +276,11 @@ def _floors_of_complements(tails: list[tuple[int, int]], total: FixedInterval, w
 
 
 def _weights(law: Law, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
-    """Return (bounds on the weights of 0, 1, ..., upper bound on the sum of all later weights) under `law`.
+    """Return bounds on the weights of the integers 0, 1, ..., and an upper bound on the sum of all later weights.
 
-    A weight is a probability up to a factor that is the same for all integers. All bounds have `precision` bits after
-    the point. For an unbounded law the bound on the later weights is below `negligible` units of 2^-precision.
+    The weight of an integer is its probability under `law`, up to a factor that is the same for all integers. The
+    bounds are pairs (lower, upper) of whole numbers in units of 2^-`precision`. For an unbounded law, the bound on the
+    later weights is below `negligible` of these units.
     """
     match law:
         case TwoSided() | OneSided():
@@ -291,11 +292,12 @@ def _weights(law: Law, precision: int, negligible: int) -> tuple[list[tuple[int,
 
 
 def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
-    """Return (bounds on the weights of 0, 1, ..., upper bound on the sum of all later weights) under `law`.
+    """Return bounds on the weights of the integers 0, 1, ..., and an upper bound on the sum of all later weights.
 
-    A weight is a probability divided by the probability of 0. All bounds have `precision` bits after the point.
+    The weight of an integer is its probability under `law`, divided by the probability of 0. The bounds are pairs
+    (lower, upper) of whole numbers in units of 2^-`precision`.
 
-    Ensures: for an unbounded law, the bound on the later weights is below `negligible` units of 2^-precision.
+    Ensures: for an unbounded law, the bound on the later weights is below `negligible` of these units.
     """
     second = law.second if isinstance(law, TwoSided) else Fraction(0)
     low = high = 1 << precision
