@@ -347,8 +347,9 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     def reached(target: Target) -> float:
         """Return a lower bound on the delta or epsilon that `target` asks for; 0 if none is known.
 
-        The lower bound is the delta or epsilon of an analyst who uses randomized responses that satisfy the
-        bounded-range guarantees. The variable `kinds` of the function around it has the uses.
+        One analyst's mechanisms give the bound: each bounded-range use in `kinds`, a variable of the enclosing
+        function, is a randomized response that satisfies its guarantee. What this analyst reaches, the worst analyst
+        reaches too.
         """
         return max((bound.answer(target, None).lower for bound in worst_responses(kinds, target)), default=0.0)
 
@@ -458,20 +459,23 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
         # that are all chosen up front), which has a tighter bound of its own, or if `effort.pricing` is False.
 
         def ask(bound: Bound) -> Bracket:
-            """Return the bracket that `bound` gives for `target`; [0, infinity] if `bound` raises `Unattainable`.
+            """Return the bracket (certified interval) of `bound` for what `target` asks for, or else [0, infinity].
 
-            The variable `target` of the function around it asks for the delta at an epsilon, or the epsilon at a delta.
+            The result is [0, infinity], which is always true, if `bound` raises `Unattainable`. `target`, a variable of
+            the enclosing function, asks for the delta at an epsilon, or for the epsilon at a delta.
             """
             with contextlib.suppress(Unattainable):
                 return bound.answer(target, None)
             return Bracket(0.0, math.inf)
 
         def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.RangeSplit]) -> Bracket:
-            """Return `bracket` narrowed by the bounds that the splits in `tried` give.
+            """Return `bracket` with its ends moved inwards by the bounds that the splits in `tried` give.
 
-            A split divides the bounded-range uses into uses of small epsilon, which one Gaussian replaces, and uses of
-            large epsilon, which are computed on a grid. The bracket (a certified interval) is for the delta or epsilon
-            that `target`, a variable of the function around it, asks for.
+            The bracket is a certified interval for the delta or epsilon that `target`, a variable of the enclosing
+            function, asks for. A split divides the bounded-range uses in two: one Gaussian replaces the uses of small
+            epsilon, and the uses of large epsilon are computed on a grid. Every split gives an upper bound. The last
+            split also gives a lower bound. This lower bound takes longer, and is computed only if the analyst chooses
+            the order of uses on the fly (set-wise) and the bracket is still wider than wanted.
             """
             uppers = [ask(above(split)).upper for split in tried if split.wallet < LARGEST_WALLET]
             upper, lower = min([bracket.upper, *uppers]), bracket.lower
@@ -607,16 +611,18 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
-    """Return the bound, computed on a grid of epsilons, for analysts who go through `stages` one after the other.
+    """Return the bound on delta for analysts who go through `stages` one after the other, computed on a grid.
 
-    The bound gives the largest delta over all these analysts.
+    The bound has certified lower and upper ends for the largest delta over all these analysts; the grid is one of
+    epsilons.
 
-    - `stages`: each stage is a set of uses, which the analyst makes in any order before the next stage.
+    - `stages`: each stage is a set of uses; the analyst makes them all, in any order, before the next stage.
     - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
       revealed.
-    - `effort` says how narrow a bracket must be.
-    - `statement` names the proof.
-    - `tight` says whether some analyst attains the lower ends of the brackets.
+    - `effort` says how narrow the resulting bracket must be.
+    - `statement` names the theorem that the bound rests on.
+    - `tight`: True if some analyst attains the lower end of the bracket, so that it is a lower bound for the uses. If
+      False, only the upper end is used.
     """
     return Bound("certified-optimum", statement, tight, solved_by(Optimum(stages, failure, effort)))
 
@@ -631,11 +637,12 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
-        """Return the bracket of the slow bound, `bound`, for the delta or epsilon that `target` asks for.
+        """Return the bracket (certified interval) of `bound`, which takes long, for the delta or epsilon of `target`.
 
-        `width` is the wanted width of the bracket, relative to its upper end. If `width` is None, the caller accepts
-        the wider brackets of quicker bounds. So `bound` is then computed only if `closer(target)` says that its bracket
-        is probably narrower.
+        `width` is the wanted width of the bracket, divided by its upper end. If the caller states a width, `bound` is
+        always computed. If `width` is None, the caller is content with quicker bounds, whose brackets may be wider.
+        Then `bound` is computed only if `closer(target)` says that its bracket is probably narrower. The variables
+        `bound` and `closer` are arguments of the enclosing function.
 
         Raises: `Unattainable` if `width` is None and the bracket is probably not narrower.
         """
@@ -647,12 +654,14 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
 
 
 def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
-    """Return whether the slow one of two upper bounds is probably lower than the quick one for the uses `kinds`.
+    """Return whether the slower of two upper bounds is probably the lower one, so that it is worth its time.
 
-    Both bound the delta or epsilon that `target` asks for. The quick bound replaces all bounded-range uses of small
-    epsilon by one Gaussian. The slow bound follows an analyst from use to use on a grid. This slow bound gives each
-    bounded-range use a price, and tracks only the sum of the prices of the remaining uses instead of the list of these
-    uses.
+    Both bounds are about the uses `kinds`, and bound the delta or epsilon that `target` asks for.
+
+    - The quick bound replaces all bounded-range uses of small epsilon by one Gaussian.
+    - The slow bound computes on a grid of epsilons which next use is worst, as a function of the uses that remain. To
+      keep this small, every bounded-range use has a price, and only the sum of the prices of the remaining uses is
+      tracked. This makes the bound somewhat larger.
     """
     # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
     # tilt of `target`.
@@ -734,11 +743,15 @@ def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
 
 
 def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
-    """Yield lower bounds on delta and epsilon by known examples of noise that satisfy the guarantees in `kinds`.
+    """Yield lower bounds on delta and epsilon, from bad mechanisms that satisfy the guarantees in `kinds`.
 
-    The first bound is the composition of the examples of all guarantees that have one. If there are few examples, each
-    further bound composes the uses of one example alone: leaving the other uses out reveals less, so these bounds are
-    valid too. The second argument, a target, is ignored.
+    For some guarantees a mechanism is known that satisfies the guarantee and still loses much privacy, such as
+    randomized response for bounded range. No promise that rests on the guarantees alone can be below what such examples
+    lose together.
+
+    The first bound composes the examples of all guarantees that have one. If there are several examples, but few, one
+    more bound follows for each example alone, with its count. Leaving the other uses out reveals less, so these bounds
+    are valid too. The second argument (the delta or epsilon that is asked for) is ignored.
     """
     witnesses = [
         Use(noise, use.count) for use in kinds.uses if (noise := use.guarantee.worst_known_example()) is not None

@@ -106,11 +106,14 @@ class FileSession(Session):
                 types |= {name: kind for name, kind in new.items() if name is not None}
 
     def _may_read(self, name: str | None, before: Kind | None, kind: Kind) -> bool:
-        """Return whether a question that could not be planned may be tried again with the column `name` read as `kind`.
+        """Return whether a question that could not be planned may be tried again with column `name` read as `kind`.
 
-        - It may not if `name` is the user column, a column with a declared type, or None (no file has the column).
+        For example, a question that sums a text column is planned again with the column read as numbers.
+
+        - The answer is no for the user column, for a column with a declared type, and for a `name` of None (no file has
+          the column).
         - `before` is the kind that an earlier attempt at the same question gave to the column; None if no attempt did.
-          The only change of kind that is allowed is from float to integer, so that the attempts come to an end.
+          After such an attempt, only a change from float to integer is allowed, so that the attempts come to an end.
         """
         is_free = name is not None and name not in self._fixed
         return is_free and (before is None or (before, kind) == (Kind.FLOAT, Kind.INTEGER))

@@ -188,10 +188,11 @@ class MenuTotals:
 
     @property
     def most_rho(self) -> float:
-        """An upper bound on the zCDP rho of all that the whole budget can pay for.
+        """An upper bound on the zCDP parameter rho of everything that the whole budget can pay for.
 
-        The odometer (a bound on the epsilon spent so far) is chosen so that it is tight for any spent rho up to this
-        one.
+        The odometer, a bound on the epsilon spent so far, is the smallest of bounds that are each tight near one rho.
+        They are chosen for this rho, a half of it, a quarter, and so on, so that the odometer is nearly tight for any
+        rho that is spent.
         """
         return self.rho
 

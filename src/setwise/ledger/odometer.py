@@ -1,6 +1,8 @@
-"""Odometers of an account: bounds on the privacy loss of everything paid for so far, as an epsilon at its delta.
+"""Odometers of an account: upper bounds on the privacy loss of everything that the account has paid for so far.
 
-The bounds are stated and proved in docs/optimal-composition.md, "Odometers".
+A bound is an epsilon. With probability at least 1 - delta, where delta is the delta of the account's promise, the
+privacy loss of the answers so far never exceeds it. The bounds are stated and proved in docs/optimal-composition.md,
+"Odometers".
 """
 
 import json

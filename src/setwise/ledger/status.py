@@ -494,10 +494,11 @@ def _budget(terms: Terms) -> tuple[Use, ...]:
 
 
 def _promise(terms: Terms) -> tuple[Use, ...]:
-    """Return the promise in an account's `terms`, for one budget period, as a single (epsilon, delta)-DP guarantee.
+    """Return what an account with these `terms` promises for one budget period: one use of (epsilon, delta)-DP.
 
-    The joint promise of a dataset's accounts composes these guarantees for accounts with a budget, unless all of these
-    accounts add up zCDP.
+    The joint promise of all accounts on a dataset is composed of these guarantees if some account adds up charges
+    otherwise than by zCDP parameters (rho), for example in a wallet or by a menu. If all accounts with a budget add up
+    rho, the results of `_budget` are composed instead, because these accounts are together one zCDP filter.
     """
     return (Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta)),)
 

@@ -58,7 +58,8 @@ class KnownLaplace:
     def noise(self) -> LaplaceNoise:
         """The integer Laplace noise on each count, of scale per_item * scale.
 
-        per_item is the most that one user adds to a count.
+        The two fields are the most that one user adds to a count (`per_item`), and the noise scale for an addition of 1
+        (`scale`).
         """
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 

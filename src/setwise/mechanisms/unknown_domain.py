@@ -446,7 +446,7 @@ class UnknownGumbel:
     - `epsilon` is the parameter of the bounded-range guarantee of each pick.
     - `delta` bounds the probability that a group is released that only one of two neighbouring tables can show.
 
-    Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20 (with min(contributions, limit) inside the logarithm).
+    Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20; the threshold (see `offset`) has ln(min(contributions, limit) / delta).
     Ensures: outside of an event of probability delta, each pick is epsilon-BR. Picking ends when the noisy threshold is
     above all remaining noisy counts, and this last pick is charged too.
     """
@@ -505,12 +505,13 @@ class UnknownGumbel:
         return self.per_item + ceil_divide(gap.numerator, gap.denominator)
 
     def _uses(self, picks: int) -> tuple[Use, ...]:
-        """Return the privacy cost of `picks` picks, as mechanism uses (guarantees with counts).
+        """Return the privacy cost of `picks` picks as two mechanism uses (guarantees with counts).
 
-        A pick chooses the group with the highest remaining noisy count, or finds that the noisy threshold is higher.
-        The cost is one bounded-range use for each pick, and, once for all picks, a use that reveals nothing unless it
-        fails, with probability at most `delta`. It fails if the threshold is exceeded by a group that only one of two
-        neighbouring tables can show.
+        A pick returns the group with the highest remaining noisy count, or finds that the noisy threshold is higher.
+
+        - Each pick costs one use of bounded range, with the field `epsilon` as its parameter.
+        - All picks together cost one use of (0, delta)-DP: outside of an event of probability `delta`, it costs
+          nothing. The event is that a group is released that only one of two neighbouring tables can show.
         """
         return (
             Use(BoundedRange(epsilon=float_above(self.epsilon)), picks),
@@ -553,10 +554,11 @@ class UnknownGumbel:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return at most k groups whose noisy counts exceed the noisy threshold, highest first, without counts.
 
-        `histogram` has the exact counts, and `randomness` is the source of the noise.
+        `histogram` has the exact counts, and `randomness` is the source of the noise. `k` is a field.
 
-        Ensures: the release states a cost of min(j + 1, k) bounded-range uses if it has j groups: one for each group,
-        and one for the threshold that ended it. The delta is spent even if no group is returned.
+        Ensures: the release states a cost of min(j + 1, k) uses of bounded range if it has j groups: one for each group
+        and, unless k groups were found, one for the comparison that the threshold won. The `delta` is spent even if no
+        group is returned.
         """
         top, next_count = _top_and_next(histogram, self.limit)
         label_count = len(top)

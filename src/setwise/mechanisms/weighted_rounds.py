@@ -511,10 +511,13 @@ class DiscoveredCounts:
 
     @property
     def noise(self) -> RoundedGaussianNoise:
-        """The largest noise that a count can get: Gaussian, of standard deviation per_item * sigma.
+        """The largest noise that a count can get: Gaussian noise of standard deviation per_item * sigma.
 
-        A count has less noise if fewer groups are counted per user than the planned `contributions`, or if the rounds
-        that find groups leave a part of their planned cost to the counts.
+        The two fields are the most that one user adds to a count (`per_item`), and the planned noise for an addition of
+        1 (`sigma`). A count gets less noise in two cases. The first is that a user is counted in fewer groups than the
+        planned `contributions`, because few groups were found or because users have few groups. The second is that the
+        rounds, which find the groups in noisy passes over the table, cost less than planned; the counts then spend the
+        remainder.
         """
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 

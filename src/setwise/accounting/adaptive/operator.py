@@ -424,19 +424,21 @@ class BoundedRangeStep:
         out: Floats,
         choices: "Choices",
     ) -> None:
-        """Evaluate the grid cells `rough`, and raise the new privacy profile `out` to their values where larger.
+        """Raise the numbers in `out` to the values that the grid cells `rough` give, where these values are larger.
 
-        The new profile (delta as a function of epsilon) belongs to one bounded-range mechanism followed by the
-        mechanisms of `f`. It is a maximum over grid cells (intervals between neighbouring grid points) and over t, the
-        larger of the two losses that the first mechanism can have. `out` has, at every grid point, the maximum over the
-        cells evaluated so far.
+        A privacy profile is delta as a function of epsilon, stored at grid points. `out` is an upper bound, under
+        construction, on the profile of this bounded-range mechanism followed by the mechanisms of the profile `f`. Its
+        value at a grid point is the maximum of many candidates. A candidate belongs to a grid cell (the interval
+        between two neighbouring grid points) and to a t, the larger of the two losses that the mechanism can have.
+        Other cells are handled elsewhere, many at a time.
 
-        - `rough` has the indices of grid cells in which the best t jumps from cell to cell, so that each is evaluated
-          at several t of its own.
-        - `f` is the profile of the later mechanisms.
-        - `terms` has four arrays of constants from which the values of each cell are computed (see `CellTerms`).
-          `omega` has one positive number w for each cell: the best t in the cell is about epsilon + log(w).
-        - `choices` receives the pairs of t and grid point that were tried.
+        - `rough` has the indices of cells whose best t differs much from cell to cell. So each of these cells is tried
+          with several t of its own.
+        - `terms` has four arrays of constants, one number per cell, from which candidates are computed (see
+          `CellTerms`).
+        - `omega` has one positive number w per cell; the best t in the cell is about epsilon + log(w).
+        - `choices` receives the pairs of t and grid point that were tried, because lower bounds on the profile try the
+          same.
         """
         # Each cell is evaluated at the few t that can be best in it. An edge between two cells where the best t jumps
         # is evaluated too.

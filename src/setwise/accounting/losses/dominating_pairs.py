@@ -47,8 +47,9 @@ Floats = NDArray[np.float64]
 class TwoPointLaw:
     """A privacy loss that takes only two values, `high` > 0 and `low` < 0: an example from which lower bounds follow.
 
-    It is not for upper bounds on delta. An upper bound must also hold with the two neighbouring tables exchanged, and
-    the exchanged loss has another distribution.
+    The two losses determine their probabilities (`probability` and `complement`). An example of such a mechanism is
+    randomized response. A `TwoPointLaw` is not for upper bounds on delta: they must also hold with the two neighbouring
+    tables exchanged, and the exchanged loss has another distribution.
     """
 
     # P and Q are the distributions of outputs on two neighbouring tables. The two losses determine the probabilities of

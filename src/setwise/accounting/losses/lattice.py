@@ -289,10 +289,10 @@ class LatticeTail:
 
     @property
     def rounding(self) -> float:
-        """Relative rounding error of a delta that is computed from this object's tables of privacy losses.
+        """The relative rounding error of a delta that is computed from this object's tables of privacy losses.
 
-        Bounds on delta add two absolute errors to it: the total probability of losses left out of the tables
-        (`dropped`), and the rounding of the difference of a loss and an epsilon (`slack`).
+        A certified bound on delta adds this error and two absolute errors: the total probability of losses that the
+        tables leave out (`dropped`), and the rounding of the difference of a loss and an epsilon (`slack`).
         """
         last = self.mass.size - 1
         exponents = 2.0 * min(300.0, self.step * last)  # exponents of the powers that `_decayed_sums` divides by

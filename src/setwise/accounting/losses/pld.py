@@ -167,12 +167,12 @@ class LatticeSum:
         return self._finer().epsilon(delta, width)
 
     def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
-        """Return a bracket for the smallest epsilon with a delta of at most `delta`, computed on one lattice.
+        """Return a bracket (certified interval) for the smallest epsilon with a delta of at most `delta`.
 
-        A bracket is a certified interval; a lattice is a set of equally spaced losses, to which losses are rounded.
-        `saddle` is an approximation of the total loss L of all uses, from which the range of losses to compute is
-        chosen. The bracket is narrowest if the mean of L is near that epsilon when probabilities are weighted by
-        exp(`tilt` L).
+        The distribution of the total loss L of all uses is computed on one lattice, a set of equally spaced losses.
+        `saddle` approximates L; the range of losses to compute is chosen from it. Probabilities are weighted by
+        exp(`tilt` L), to keep the digits of those that decide delta. The bracket is narrowest if the weighted mean of L
+        is near the epsilon that is looked for, so the caller chooses `tilt` for that.
         """
         # The range of losses is chosen from `saddle`. A lattice is a set of equally spaced losses. The rounding error
         # of its table may be above a tiny delta everywhere, but beyond the largest loss delta is known without it.

@@ -242,13 +242,13 @@ class _FromAbove:
 class _Responses:
     """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
 
-    A batch is a set of mechanisms that are all chosen up front.
+    A batch is a set of mechanisms that are all chosen up front. Its total loss is a sum of three independent parts.
 
     - `groups` are the randomized responses as (epsilon, count). All responses of one pair have the same t, and their
       losses are t and t - epsilon.
-    - `atoms` has the total loss of some of the other mechanisms, with all its values listed.
-    - `above` and `below` are approximate total losses of the mechanisms that are neither in `groups` nor in `atoms`.
-      Delta computed with `above` is at least the true delta, and with `below` at most.
+    - `atoms` has the total loss of some other mechanisms exactly: all its values, with their probabilities.
+    - `above` and `below` stand for the mechanisms that are in neither. They are two approximations of the total loss of
+      these mechanisms: delta computed with `above` is at least the true delta, and with `below` at most.
     """
 
     groups: tuple[Group, ...]
@@ -269,10 +269,12 @@ class _Responses:
         return Bracket(min(lower.lower, upper.upper), upper.upper)
 
     def over(self, first: Choice, last: Choice, x: float) -> float:
-        """Return an upper bound on the batch's delta at overall epsilon `x`, over all choices of parameters in a box.
+        """Return an upper bound on delta at the overall epsilon `x` that holds for every choice of t in a box.
 
-        A choice has one parameter t for each group of randomized responses of equal epsilon. A box has an interval of t
-        for each group: `first` has the lower ends of these intervals, and `last` the upper ends.
+        A batch (mechanisms all chosen up front) has randomized responses in groups of equal epsilon. Each group has one
+        parameter t, and the losses of its responses are t and t - epsilon. A box has an interval of t for each group:
+        `first` has the lower ends, and `last` the upper ends. Branch and bound splits boxes into smaller ones, whose
+        bounds are lower, until the largest bound is low enough.
         """
         # Over the box, each randomized response is dominated by one fixed pair of distributions.
         low = [t - epsilon for t, (epsilon, _) in zip(first, self.groups, strict=True)]

@@ -93,10 +93,12 @@ class BatchSearch:
     largest: float
 
     def start(self, x: float, tilt: float) -> Choice:
-        """Return the parameters t from which a hill climb to the largest delta at the overall epsilon `x` starts.
+        """Return parameters t from which the search for the largest delta at the overall epsilon `x` starts to climb.
 
-        There is one t for the randomized responses of each epsilon, whose losses are t and t - epsilon. `tilt` is the
-        rate at which log delta is expected to fall with the overall epsilon. The best of several guesses is returned.
+        The batch (mechanisms all chosen up front) has randomized responses with the losses t and t - epsilon, and one t
+        for each distinct epsilon. Several candidates for these t are compared, and the candidate with the largest delta
+        is returned. One candidate is the worst t if log delta falls with the overall epsilon at the rate `tilt`, which
+        is the caller's estimate.
         """
         # The returned choice has the largest delta among an evenly spaced scan and two further candidates. The first
         # candidate has the t that are worst if delta falls with the overall epsilon y like exp(-`tilt` y). In the
@@ -185,11 +187,12 @@ class BatchSearch:
         return best, choice
 
     def decay_rate(self, x: float, further: float, choice: Choice) -> float:
-        """Return approximately how fast log delta of the batch falls from overall epsilon `x` to the larger `further`.
+        """Return about how fast log delta falls from the overall epsilon `x` to a larger one, per unit of epsilon.
 
-        The rate is per unit of epsilon. The caller estimates from it at which epsilon delta has a wanted value. The
-        rate is at least `CONFIG.slowest`, also where delta does not fall or is 0. `choice` has one parameter t for the
-        randomized responses of each epsilon, whose losses are t and t - epsilon.
+        The larger epsilon is `further`, and delta is that of a batch (mechanisms all chosen up front). `choice` has the
+        parameters t of its randomized responses, one for each distinct epsilon; their losses are t and t - epsilon. The
+        caller uses the rate to estimate at which epsilon delta has a wanted value. So the rate is at least
+        `CONFIG.slowest`, a positive number, also where delta does not fall or is 0.
         """
         delta_here, delta_further = self.at(choice, x).upper, self.at(choice, further).upper
         return (

@@ -408,10 +408,11 @@ class ThreeMechanisms:
         return self._bracket(value, g)
 
     def _bracket(self, value: float, g: float) -> Bracket:
-        """Return a bracket around the computed delta `value` at overall epsilon `g` that covers its rounding error.
+        """Return a bracket (certified interval) around `value`, a computed delta, that covers its rounding error.
 
-        The delta is a product of up to three probabilities `_q(t)`, which lose digits where t is close to epsilon, so
-        the error grows as g comes close to 3 epsilon.
+        `value` is the delta of three mechanisms of the same epsilon (a field) at the overall epsilon `g`. The delta is
+        a product of up to three probabilities. A probability loses digits if its mechanism's loss is close to epsilon,
+        so the bracket is wider the closer `g` is to the largest possible loss, 3 epsilon.
         """
         nearest = max(self.epsilon - g / 3, 1e-300)
         return probability(value, value * (_RELATIVE_ERROR + 24 * UNIT * (self.epsilon + g) / nearest))

@@ -161,8 +161,9 @@ def _prices_across(use: Guarantee, points: Sequence[float]) -> list[float]:
 class RangeSplit:
     """A division of bounded-range uses into uses of large epsilon and uses of small epsilon, as pairs (epsilon, count).
 
-    For a bound on delta, the `large` uses are computed on a grid of epsilons. The `small` uses are replaced by one
-    Gaussian mechanism with (sensitivity / sigma)^2 = `wallet`, which dominates them in any order.
+    A bound on delta treats the two kinds differently. The `large` uses are computed on a grid of epsilons, which is
+    slow but loses little. The `small` uses are replaced by one Gaussian mechanism with (sensitivity / sigma)^2 =
+    `wallet`, which is quick; the Gaussian dominates them in any order.
     """
 
     large: tuple[Group, ...]

@@ -260,11 +260,12 @@ class Search:
 
     @property
     def _group_count(self) -> int:
-        """The number of groups whose noise is added up when limits on a user are compared.
+        """The number of groups whose noise the search adds up when it chooses a limit on a user's groups or rows.
 
-        The search compares the total noise of the answer with the rows or groups that a limit leaves out.
+        A higher limit leaves fewer rows out, but all counts need more noise. So the search compares the noise of this
+        many groups together with what a limit leaves out.
 
-        - For a top k, it is `k`.
+        - For a top k, the number is `k`.
         - For public groups, it is the number of these groups.
         - For private groups, it is 20 (`READ_GROUPS`), the number of groups that an analyst is expected to read.
         - For a query without groups, it is 1.

@@ -1,4 +1,7 @@
-"""The privacy promise of a plan: the certified cost of its mechanism runs, at the delta of an account or a question."""
+"""The privacy promise of a plan: a certified epsilon for its mechanism runs together, at a given delta.
+
+The delta is that of the account which pays, or the delta of the question's own budget if no account pays.
+"""
 
 from typing import TypeAlias
 

@@ -41,11 +41,15 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
 
 
 def _by_contributions(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
-    """Return a list with a phrase that proposes a smaller contribution bound, or an empty list.
+    """Return a list with one phrase that suggests a lower limit on the groups of one user, or an empty list.
 
-    The phrase states the largest bound that is tried for which an item is shown from a count of at most `most` on.
-    `total` is the budget of the `query`, and `weighable` is True if groups can be found in several noisy passes over
-    the table.
+    With a lower limit, counts need less noise, so items (groups) are shown from a smaller count on. Limits of 20, 5 and
+    1 groups are tried in this order, if they are below the limit of `query`. The phrase is about the first of them with
+    which an item of a count of `most` would be shown, such as "120 with contributions = 5 (at most 5 items of a user)".
+    Here 120, at most `most`, is the count from which on items are shown.
+
+    `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
+    table.
     """
     for bound in _FEWER_CONTRIBUTIONS:
         if query.contributions is None or bound < query.contributions:

@@ -345,7 +345,11 @@ class Statistic(ABC):
         return False
 
     def row_measure(self) -> Measure:
-        """Return the measure (a number of each user) from which a search finds the limit on rows or distinct values.
+        """Return the measure (a number of each user) from which a private search finds a limit on one user's rows.
+
+        The limit says how many rows (or distinct values) of one user count in a group. For example, the measure of a
+        count of rows is the number of rows that the user has in the group where they have the most. The search chooses
+        the limit from noisy numbers of users with few or many rows.
 
         Raises: `InvalidParameter` if the statistic has no such limit.
         """

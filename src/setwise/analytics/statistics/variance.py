@@ -87,9 +87,11 @@ class Variance(BoundedStatistic):
         )
 
     def in_steps(self, schema: Schema) -> Statistic:
-        """Return the variance unchanged: its values are rounded to a fixed fraction of high - low, not to a step.
+        """Return this statistic unchanged, because a variance has no rounding step to fill in.
 
-        `schema` is not used.
+        Other statistics round a user's values to multiples of a step, which may depend on whether the column has
+        integers; `schema` says so. A variance divides the distance from `low` to `high`, its clipping bounds, into a
+        fixed number of parts instead, and does not use `schema`.
         """
         del schema
         return self

@@ -38,7 +38,10 @@ signing either.
 
 
 def read_key(path: Path) -> bytes:
-    """Return the signing key in the file `path`, as bytes without the line end.
+    """Return the key that signs heads, read from the file `path` as bytes without the line end.
+
+    A head is a record of where every account's chain of entries ended at some time. Because heads are signed, it is
+    noticed if somebody without the key cuts off or replaces entries.
 
     Raises `InvalidParameter` for a file that cannot be read, or a key of fewer than 16 bytes.
     """

@@ -154,9 +154,10 @@ def counted_batch(
 
     - `before` has the counts and noise of the earlier periods.
     - `pair_counts` lists (group, period, number of new users).
-    - `draw(n)` returns n noise values as integers, in the unit of the series' noise mechanism.
-    - `public` are the public groups, all of which are shown. If `before` has no groups yet, they become the first
-      groups of the result, also those without users.
+    - `draw(n)` returns n independent noise values as integers. They are stored as they are; their unit is a fraction of
+      a user (2^-bits) that the series' noise mechanism chose.
+    - `public` are the public groups. If `before` has no groups yet, they become the first groups of the batch, also
+      those without users, because all public groups are shown.
     """
     listed = () if before.labels else tuple(public)
     known = {*before.labels, *listed}

@@ -259,13 +259,14 @@ def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> l
 
 
 def _floors_of_complements(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
-    """Return floor(2^width * (1 - tail / total)) for each of `tails`, or None if one of these floors is uncertain.
+    """Return the cut points floor(2^width * (1 - tail / total)), one for each of `tails`; None if a floor is uncertain.
 
-    These are the table entries of a distribution for values from 0 on.
+    They are compared with random words of `width` bits, to draw a value 0, 1, 2, ... of a distribution. A floor is
+    uncertain if the bounds of tail and total are too far apart; the caller then computes closer bounds.
 
-    - A tail is the weight (the probability up to a common factor) of the distribution beyond some point, given by a
-      lower and an upper bound.
-    - `total` is the weight of the whole distribution, also given by a lower and an upper bound.
+    - `tails` has, for each cut point, a lower and an upper bound on the weight of all values beyond it. A weight is a
+      probability times a factor that all weights have in common.
+    - `total` has the two bounds on the weight of all values.
     """
     # Tails are positive, even if their lower bounds are 0.
     least, most = total

@@ -1,7 +1,10 @@
-"""Text of SQL statements: splits at semicolons, inserts parameters, and rewrites a statement as a question.
+"""Text of SQL statements from PostgreSQL clients: split at semicolons, fill in parameters, translate the dialect.
 
-Nothing here parses SQL. Regular expressions only distinguish quoted text and comments from other text, in time
-proportional to its length, because they run on the event loop, where a slow one would delay every other request.
+`as_question` translates a statement into the SQL dialect in which the service answers questions.
+
+Nothing here parses SQL. Regular expressions only tell quoted text and comments from other text. Their time is
+proportional to the length of the statement, because they run on the event loop, where a slow expression would delay
+every other request.
 """
 
 import re

@@ -79,9 +79,9 @@ def _allocated_bytes() -> int:
 class Compose:
     """Task: compose mechanism `uses` such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism), to bound epsilon or delta.
 
-    - `interaction`: what the analyst may choose after seeing answers. "batch": nothing. "ordered": the next mechanism,
-      where the mechanisms' parameters come in an order that was fixed in advance. "setwise": also this order.
-      "adaptive": also the parameters
+    - `interaction`: what the analyst may choose after seeing earlier answers. With "batch", nothing. With "ordered",
+      each next mechanism, but the guarantees in `uses` come in the order in which they are listed. With "setwise", also
+      the order of these guarantees. With "adaptive", also the parameters
     - `delta`, `epsilon`: the caller states one of the two; the other one is None, and the task computes bounds on it
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
