@@ -20,6 +20,9 @@ from setwise.errors import Unattainable
 LINEAR = "docs/optimal-composition.md, linear mechanisms"
 """The statement that proves the bound on uses with fixed dominating pairs."""
 
+SMALL_LOSSES = "docs/optimal-composition.md, losses that hardly count"
+"""The statement that proves the bounds in which uses with small losses enter by their sums."""
+
 AnswerTarget = Callable[[Target, float | None], Bracket]
 """A function from a target and a relative width (None for the default) to a certified bracket for the wanted number."""
 

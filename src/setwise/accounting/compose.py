@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, overload
 
+from setwise.accounting.bound import SMALL_LOSSES
 from setwise.accounting.brackets import (
     Bracket,
     CertifiedBound,
@@ -62,7 +63,6 @@ _SMALL_SHARE = 0.02
 """Kinds of uses that together have at most this share of the whole rho are small: a set is compared with the sets that
 remain without some of them. Larger kinds raise epsilon by more than the width of a bracket."""
 
-_SMALL_LOSSES = "docs/optimal-composition.md, losses that hardly count"
 
 _MOST_PARTS = 2
 """Largest number of such smaller sets that are composed, so that a set with small kinds takes no longer than three
@@ -219,10 +219,10 @@ class Composition:
             return None
         bound = composition._answer(target, None)
         if target.wanted == "epsilon":
-            bound = replace(bound, upper=up(bound.upper + shift), statement=_SMALL_LOSSES)
+            bound = replace(bound, upper=up(bound.upper + shift), statement=SMALL_LOSSES)
         else:
             above = composition._answer(Target("delta", down(target.given - shift)), None)
-            bound = replace(above, lower=min(bound.lower, above.upper), statement=_SMALL_LOSSES)
+            bound = replace(above, lower=min(bound.lower, above.upper), statement=SMALL_LOSSES)
         if self._filter_may_be_below(*target.point(bound.upper)):
             bound = self._below_stronger(bound, Interaction.ADAPTIVE, target, effort)
         return replace(bound, lower=min(bound.lower, bound.upper))

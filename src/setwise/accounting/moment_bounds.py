@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from setwise.accounting.bound import Bound, from_curve, linear_bound
+from setwise.accounting.bound import SMALL_LOSSES, Bound, from_curve, linear_bound
 from setwise.accounting.brackets import Bracket, Target, down, either_fails, up
 from setwise.accounting.classified_uses import ClassifiedUses, classify
 from setwise.accounting.guarantees import BoundedRange, Gaussian, Use, largest_loss
@@ -23,7 +23,6 @@ _WALLETS = "docs/optimal-composition.md, Gaussian wallets"
 BOUNDED_APART = "bounded-losses-apart"
 """Name of the method that adds the largest losses of bounded uses to the epsilon of the other uses."""
 
-_SHIFT = "docs/optimal-composition.md, losses that hardly count"
 _ZCDP = "lem:zCDPgenbound with CanonneKaSt20"
 _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
@@ -99,7 +98,7 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
             raise Unattainable("epsilon is not above the sum of the bounded losses; ask at a larger epsilon")
         return Bracket(0.0, alone.delta(max(0.0, down(target.given - shift)), width).upper)
 
-    return Bound(BOUNDED_APART, _SHIFT, False, answer)
+    return Bound(BOUNDED_APART, SMALL_LOSSES, False, answer)
 
 
 def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:

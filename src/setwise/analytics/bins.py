@@ -21,7 +21,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 LARGEST_BINNED = 2**53
@@ -133,11 +133,11 @@ class Group:
             case None:
                 return column
             case Width(width=width):
-                if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
+                if column.kind not in NUMBER_KINDS:
                     raise _unsuitable(column, str(self), "numbers", "float")
                 return Column(name=str(self), kind=Kind.INTEGER if width.denominator == 1 else Kind.TEXT)
             case ConsecutiveTime(unit=unit) | RecurringTime(unit=unit):
-                if column.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT):
+                if column.kind not in TIME_KINDS:
                     raise _unsuitable(column, str(self), "dates or times", "timestamp")
                 if unit is TimeUnit.HOUR and column.kind is Kind.DATE:
                     raise UnsuitableTable(f"column {self.column!r} holds dates, which have no hour")

@@ -23,6 +23,10 @@ LARGEST_WITHIN = Fraction(10**15)
 """The largest half-width that may be asked of an interval, in the units of the interval."""
 
 
+NOTHING_DRAWN = "say what to draw from the account: discover, counts, or both"
+NO_ACCOUNT_TO_DRAW_FROM = "draws need an account to draw from: give an account, or an epsilon and a delta"
+"""The messages of `InvalidParameter` for draws that name no guarantee, and for draws without an account."""
+
 DEFAULT_DELTA = 1e-6
 """The delta of a question with private groups if it gives an epsilon and no delta."""
 
@@ -70,7 +74,7 @@ class Draws:
         threshold_delta: float | None = None,
     ) -> None:
         if discover is None and counts is None:
-            raise InvalidParameter("say what to draw from the account: discover, counts, or both")
+            raise InvalidParameter(NOTHING_DRAWN)
         set_fields(
             self,
             discover=_guarantee_of_one_draw("discover", discover),

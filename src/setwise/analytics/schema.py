@@ -29,6 +29,13 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
+NUMBER_KINDS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
+"""The kinds of columns that can be summed, averaged and put into bins of numbers."""
+
+TIME_KINDS = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
+"""The kinds of columns that can be grouped by periods of time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """The column `name` of a table.

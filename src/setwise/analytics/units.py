@@ -8,10 +8,9 @@ from setwise.accounting.promises import USER, check_unit
 from setwise.analytics.bins import ConsecutiveTime, Group, TimeUnit, group_of
 from setwise.analytics.rows.derivation import AddColumns, Derivation, NamedExpression
 from setwise.analytics.rows.expression import ColumnValue, PeriodStart, RowExpression, Start, UnitKey
-from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.schema import TIME_KINDS, Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnknownColumn
 
-_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
 _STARTS = {TimeUnit.DAY: Start.DAY, TimeUnit.WEEK: Start.WEEK, TimeUnit.MONTH: Start.MONTH}
 
 
@@ -88,7 +87,7 @@ def _group(part: str, schema: Schema) -> Group:
     """
     if part in schema.names or part not in set(_STARTS):
         return group_of(part, schema)
-    times: list[Column] = [column for column in schema if column.kind in _TIMES]
+    times: list[Column] = [column for column in schema if column.kind in TIME_KINDS]
     if len(times) != 1:
         raise InvalidParameter(
             f"the table has {len(times)} columns of times, so that 'user,{part}' does not tell which is meant: write "

@@ -58,7 +58,8 @@ def open_series(**arguments: Any) -> None:  # noqa: ANN401 - each of its own typ
 def _show_opening(series: "LiveSeries", *, as_json: bool, preview: bool) -> None:
     from setwise.accounting.notation import format_use
     from setwise.accounting.promises import promise_for_unit
-    from setwise.live.view import CONFIDENCE, accuracy_in_words
+    from setwise.live.view import accuracy_in_words
+    from setwise.mechanisms.intervals import CONFIDENCE
 
     terms, totals = series.terms, series.totals
     epsilon, delta = series.promise()

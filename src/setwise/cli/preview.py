@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from setwise.analytics.query import Query
 
 
+PREVIEW_TITLE = "Preview: no question was answered and nothing was charged"
+
+
 def show_preview(
     plan: "Plan",
     queries: "Sequence[Query]",
@@ -52,7 +55,7 @@ def show_preview(
         rows.append(("warning", warning))
     if details:
         rows += _mechanism_rows(plan)
-    print_table("Preview: no question was answered and nothing was charged", rows)
+    print_table(PREVIEW_TITLE, rows)
 
 
 _EXAMPLES = re.compile(

@@ -9,6 +9,7 @@ import typer
 from setwise.accounting.promises import epsilon_at_delta, rounded_up
 from setwise.cli.options import ledger_url
 from setwise.cli.output import AsJson, print_json, print_table
+from setwise.cli.preview import PREVIEW_TITLE
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
         budget = f"epsilon {rounded_up(float(total.epsilon), 3)}, delta {rounded_up(float(total.delta), 3)}"
         alone = f"{budget}, by itself {rounded_up(plan.epsilon.upper, 3)}"
         rows.append((question.name, f"{plan.mechanism}: {alone}{within}"))
-    print_table("Preview: no question was answered and nothing was charged", rows)
+    print_table(PREVIEW_TITLE, rows)
 
 
 def _show(ran: "ReportRun", *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from setwise.analytics.schema import NUMBER_KINDS
 from setwise.cli import options
 from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words, interruptible, open_session
 from setwise.cli.output import print_json
@@ -46,12 +47,11 @@ def propose_entry(check: "TableCheck", user: str | None) -> str:
     """
     from setwise.analytics.catalog import CatalogTable, table_toml
     from setwise.analytics.engines.connect import location_of
-    from setwise.analytics.schema import Kind
 
     words = check.words()
     entry = CatalogTable(source=check.source, user=user or "USER_COLUMN", options=words)
     lines = [line for line in table_toml(location_of(check.source).name, entry) if line]
-    numbers = [each.name for each in check.counts.columns if each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)]
+    numbers = [each.name for each in check.counts.columns if each.kind in NUMBER_KINDS]
     measured = [name for name in numbers if name != user]
     if measured:
         pairs = ", ".join(f"{name} = [LOW, HIGH]" for name in measured)

@@ -11,6 +11,7 @@ from sqlalchemy import Table, func, select
 from setwise.accounting.guarantees import Guarantee, Use
 from setwise.accounting.promises import USER
 from setwise.accounting.zcdp_filter import Spent
+from setwise.contract import Keep
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import Totals, zcdp_totals
@@ -35,7 +36,7 @@ from setwise.ledger.register import (
     write_event,
     write_opening,
 )
-from setwise.ledger.slices import RULE, CapTotals, Keep, Rule
+from setwise.ledger.slices import RULE, CapTotals, Rule
 from setwise.ledger.status import AccountStatus, Joint, joint_of, rho_drawn, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect, connect_to_read

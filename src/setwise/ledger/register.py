@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import ColumnElement, Connection, Engine, Select, bindparam, func, insert, select, update
 
 from setwise.accounting.promises import USER, check_unit
+from setwise.contract import State
 from setwise.errors import BadRequest, InvalidParameter
 from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest, moment_of, record_hash
 from setwise.ledger.stores.read_queries import any_is_known
@@ -23,7 +24,6 @@ from setwise.ledger.terms import WHOLE_LIFE, Terms
 if TYPE_CHECKING:
     from setwise.contract import ActRecord
 
-State = Literal["open", "frozen", "closed"]
 AuditEventKind = Literal["dataset", "freeze", "thaw", "close", "act", "head", "seal"]
 AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, assert_never, get_args
+from typing import assert_never, get_args
 
 from setwise.accounting.guarantees import Use, total_loss
 from setwise.accounting.wallet import Wallet
 from setwise.accounting.zcdp_filter import Spent
+from setwise.contract import Keep
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import (
     FAILURE,
@@ -64,9 +65,6 @@ class Rule(IntEnum):
     WALLET = 2
     SUM = 3
 
-
-Keep = Literal["either", "wallet", "sum"]
-"""From which balance a cap pays: the Gaussian wallet, the sum of epsilons, or both until one of them cannot pay."""
 
 _FINENESS = 2
 _LEVELS = 40

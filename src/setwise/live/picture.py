@@ -9,8 +9,8 @@ from datetime import date
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from setwise.analytics.present.plot import Picture, plain_text, short_label
-from setwise.errors import InvalidParameter, MissingExtra
+from setwise.analytics.present.plot import NOTE_WIDTH, Picture, check_matplotlib, plain_text, short_label
+from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,6 @@ MOST_LINES = 60
 """The most groups drawn at all; the groups with the largest values in the last period are taken."""
 
 _COLUMNS = 4
-_NOTE_WIDTH = 130
 
 
 def draw_series(view: "SeriesView") -> Picture:
@@ -33,10 +32,9 @@ def draw_series(view: "SeriesView") -> Picture:
     If there are more than 60 groups (`MOST_LINES`), only the largest in the last period are drawn. Raises
     `MissingExtra` without matplotlib and `InvalidParameter` if no group is shown yet.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("plots need matplotlib: pip install 'setwise[plots]'") from None
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
     if not view.periods or not view.lines:
         raise InvalidParameter(f"the series {view.name!r} shows nothing yet, so that there is nothing to draw")
     lines = view.top(MOST_LINES)
@@ -62,7 +60,7 @@ def draw_series(view: "SeriesView") -> Picture:
     left_out = f" The {len(lines)} largest of {len(view.lines)} items." if len(lines) < len(view.lines) else ""
     figure.suptitle(plain_text(f"{view.name}: {view.measure}"), fontsize=11, x=0.01, ha="left")
     note = f"Each band holds the true number 95 times in 100.{left_out} {view.left_out} {view.promise()}"
-    figure.supxlabel("\n".join(wrap(note, _NOTE_WIDTH)), fontsize=7, color="0.35", x=0.01, ha="left")
+    figure.supxlabel("\n".join(wrap(note, NOTE_WIDTH)), fontsize=7, color="0.35", x=0.01, ha="left")
     return Picture(figure)
 
 

@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,14 +20,12 @@ from setwise.accounting.promises import promise_for_unit
 from setwise.errors import InvalidParameter, UnknownName
 from setwise.live.release import Released
 from setwise.live.terms import SeriesTerms, Unit
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.running_totals import RunningTotals
 
 if TYPE_CHECKING:
     from setwise.analytics.present.plot import Picture
     from setwise.contract import LineRecord, SeriesValuesRecord
-
-CONFIDENCE = Fraction(95, 100)
-"""The probability with which each interval contains the true number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

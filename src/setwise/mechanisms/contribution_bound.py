@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from setwise.accounting.brackets import float_above
 from setwise.accounting.guarantees import PureDP
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.tail_estimates import estimate_tail, laplace_sums_radius
 from setwise.mechanisms.parameters import binary, positive_integer
@@ -37,9 +38,6 @@ Every gap between powers of two up to `MOST_GROUPS` divides this number, so that
 rows beyond are rounded by at most 0.05% of their size.
 """
 
-CONFIDENCE = Fraction(95, 100)
-"""The probability with which the interval has the share of pairs or rows that a bound leaves out, whichever was chosen.
-"""
 
 _MISTAKEN = Fraction(1, 10_000)
 """The probability that some bin without users, anywhere, is taken for one that has some."""

@@ -152,6 +152,9 @@ class GaussianCounts:
 
 Counts: TypeAlias = LaplaceCounts | GaussianCounts
 
+UNIT_NOISE = LaplaceCounts(scale=Fraction(1))
+"""Laplace noise of scale 1: the placeholder in a mechanism whose noise the planner has not chosen yet."""
+
 
 def noise_of(counts: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
     """Return the noise distribution for a value that one user changes by at most `reach` (its sensitivity).

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from setwise.contract import ProblemRecord
 from setwise.service.api import accounts, calculators, catalog, datasets, live, operations, people, queries
 from setwise.service.api.schemas import QuestionBody
+from setwise.service.auth.authenticator import STEWARDS_ONLY
 from setwise.service.auth.permissions import API, API_ROUTES, Access, Permission, check_routes, methods_at
 from setwise.service.pages import PAGE_ROUTERS
 from setwise.service.pages.rendering import error_page
@@ -118,7 +119,7 @@ DESCRIPTION = (
 _ERROR_DESCRIPTIONS = {
     401: ("NotSignedIn", "No token, or one that is unknown, expired or revoked.", "give a token"),
     402: ("BudgetExhausted", "The account cannot pay for this.", "the account has too little left for this"),
-    403: ("Forbidden", "This person may not do this.", "only stewards may do this; ask one of them"),
+    403: ("Forbidden", "This person may not do this.", STEWARDS_ONLY),
     404: ("UnknownName", "Nothing of that name, or not yours to see.", "there is no account named 'x'"),
     408: ("TooSlow", "The body took too long to arrive.", "the body did not arrive within 30 s; send it at once"),
     409: ("KeyConflict", "The name is taken, or the key was used for another request.", "the key was used before"),

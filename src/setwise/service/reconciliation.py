@@ -13,15 +13,13 @@ from setwise.errors import SetwiseError, UnknownAccount
 from setwise.ledger.audit.chain_check import Fault
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import digest
+from setwise.service.auth.people import FIRST_STEWARD
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
 from setwise.service.storage.datasets import Dataset, Datasets
 
 _log = logging.getLogger("setwise.service")
-
-_FIRST_STEWARD = "steward"
-"""The person whom the first start creates; the ledger has no record of their role."""
 
 
 def table_faults(ledger: Ledger, database: Database, datasets: Datasets) -> Iterator[Fault]:
@@ -59,7 +57,7 @@ def _answer_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 
 def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
     """Yield a `Fault` for every person whose role or removal in `database` differs from the audit log in `ledger`."""
-    roles: dict[str, str | None] = {_FIRST_STEWARD: "steward"}
+    roles: dict[str, str | None] = {FIRST_STEWARD: "steward"}
     for record in ledger.acts():
         event = record.event
         if event.action in ("person.added", "person.role"):

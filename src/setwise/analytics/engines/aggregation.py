@@ -9,7 +9,7 @@ from typing import assert_never
 from setwise.analytics.bins import Group
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.measure import Measure
-from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.schema import NUMBER_KINDS, Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
 from setwise.mechanisms.parameters import positive_integer
@@ -254,7 +254,7 @@ def check_measured(column: Column) -> None:
             f"as in --type {column.name}=integer or {column.name}=float; for yes and no, --type {column.name}=boolean "
             f"and AVG(CASE WHEN {column.name} THEN 1 ELSE 0 END)"
         ).needing({column.name: Kind.FLOAT})
-    if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
+    if column.kind not in NUMBER_KINDS:
         instead = f": count users where {column.name} = TRUE" if column.kind is Kind.BOOLEAN else ""
         raise UnsuitableTable(f"column {column.name!r} holds {_type_name(column)} values, not numbers{instead}")
 

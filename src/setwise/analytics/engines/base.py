@@ -255,8 +255,7 @@ class Engine(ABC):
         Raises: `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not which users.
         """
         self.check(aggregation)
-        if self._manifest is not None:
-            raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
+        self._check_has_users()
         with self._engine_query(aggregation) as query:
             return query.user_groups()
 
@@ -323,6 +322,11 @@ class Engine(ABC):
             for stop in self._running:
                 stop()
 
+    def _check_has_users(self) -> None:
+        """Raise `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not which."""
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
+
     @abstractmethod
     def close(self) -> None:
         """Close the engine's connections and delete its temporary files."""
@@ -370,8 +374,7 @@ class Engine(ABC):
         Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not
         which users.
         """
-        if self._manifest is not None:
-            raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
+        self._check_has_users()
         return self._engine_query(aggregation)
 
     @abstractmethod
@@ -623,6 +626,9 @@ class SqlEngineQuery(ABC):
         fetched = self._fetch(statement, ["count"])
         return Histogram.of(arrow_labels(fetched, self._aggregation), fetched.column("count").to_numpy())
 
+
+CANCELLED = "the query was cancelled"
+"""The message of `EngineFailed` for a statement that `Engine.cancel` stopped."""
 
 INTERVAL = 0.1
 """Seconds between two checks of a running query: short enough that progress looks smooth to a person."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
-from setwise.analytics.schema import Kind
+from setwise.analytics.schema import NUMBER_KINDS, Kind
 from setwise.errors import UnsuitableTable
 
 ColumnKinds: TypeAlias = Mapping[str, Kind]
@@ -25,7 +25,6 @@ An empty schema means the schema of the view that refers to the table. The funct
 table, and raises `UnsuitableTable` if the table may not be read.
 """
 
-_NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL})
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _CLAUSES = frozenset({"expressions", "from_", "where"})
 """The clauses that the SELECT of a plain view may have: no joins, grouping, ordering, limits or settings."""
@@ -173,7 +172,7 @@ def _comparable(column: exp.Expression, constant: exp.Expression, kinds: ColumnK
         case exp.Literal(is_string=True):
             return True
         case exp.Literal() if constant.this.isdigit():
-            return kinds[name] in _NUMBERS
+            return kinds[name] in NUMBER_KINDS
         case exp.Literal():
             # A decimal column compared with a fraction is converted to more decimal places, which can overflow.
             return kinds[name] is Kind.FLOAT

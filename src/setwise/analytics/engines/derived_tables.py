@@ -6,8 +6,9 @@ from itertools import chain
 from typing import assert_never
 
 from setwise.analytics.engines.dialect import Dialect, expanded_length, joined_text, one_zero, real_constant
-from setwise.analytics.engines.row_sql import LARGEST_INTEGER, NUMBERS, Value, check_condition, compile_expression
+from setwise.analytics.engines.row_sql import LARGEST_INTEGER, Value, check_condition, compile_expression
 from setwise.analytics.rows.derivation import (
+    NUMBERING_FUNCTIONS,
     USER_FUNCTIONS,
     AddColumns,
     AddWindows,
@@ -29,7 +30,7 @@ from setwise.analytics.rows.derivation import (
 )
 from setwise.analytics.rows.expression import ColumnValue, RowExpression, columns_of
 from setwise.analytics.rows.type_errors import not_a_number
-from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Column, Kind, Schema
 from setwise.errors import InvalidParameter
 
 _UNITS = 2**20
@@ -38,7 +39,6 @@ _UNITS = 2**20
 A sum of integers does not depend on the order in which rows are read, which may depend on the rows of other users.
 """
 
-_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
 
 _LARGEST_SUMMED = 2**42
 """The absolute value to which numbers of a user's sum are clipped, so that each fits into 62 bits as units."""
@@ -434,7 +434,6 @@ def _check_comparable(
         raise InvalidParameter(f"{kinds[0]} and {kinds[1]} values cannot be compared in a join: convert one of them")
 
 
-_NUMBERED = (WindowFunction.ROW_NUMBER, WindowFunction.RANK, WindowFunction.DENSE_RANK)
 _SORTED_BY_CONTENT = (
     WindowFunction.ROW_NUMBER,
     WindowFunction.LAG,
@@ -464,7 +463,7 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
     if function in USER_FUNCTIONS:
         aggregate = UserAggregate(window.name, USER_FUNCTIONS[function], window.argument)
         return _aggregate(aggregate, schema, dialect, over)
-    if function in _NUMBERED:
+    if function in NUMBERING_FUNCTIONS:
         return Value(dialect.int64(f"{function}(){over}"), Kind.INTEGER)
     assert window.argument is not None, "the parser gives LAG, LEAD and FIRST_VALUE an argument"
     value = compile_expression(window.argument, schema, dialect)
@@ -573,7 +572,7 @@ def _value_column(name: str, argument: RowExpression | None, value: Value, schem
     """
     if isinstance(argument, ColumnValue):
         column = schema.column(argument.name)
-        if column.kind is value.kind and column.kind in _TIMES:
+        if column.kind is value.kind and column.kind in TIME_KINDS:
             return replace(column, name=name)
     return Column(name=name, kind=value.kind, native=dialect.types[value.kind][0])
 
@@ -598,7 +597,7 @@ def _aggregate(aggregate: UserAggregate, schema: Schema, dialect: Dialect, over:
                 raise InvalidParameter(f"{aggregate.function} takes numbers, text or times, not a condition")
             return Value(f"{aggregate.function}({value.sql}){over}", value.kind, value.tiny)
         case UserFunction.SUM | UserFunction.AVG:
-            if value.kind not in NUMBERS:
+            if value.kind not in NUMBER_KINDS:
                 raise not_a_number(f"{aggregate.function} takes numbers", aggregate.argument, value.kind)
             return _user_sum(aggregate.function, value, dialect, over)
         case _:

@@ -10,6 +10,9 @@ from setwise.analytics.bins import TimeUnit
 from setwise.analytics.schema import Column, Kind
 from setwise.errors import InvalidParameter
 
+SAFE_IN_64_BITS = 2**20
+"""Numbers up to this can be summed in 64 bits for 2^43 users; larger sums would overflow without an error."""
+
 DAY_MICROSECONDS = 86_400_000_000
 """Microseconds per day."""
 

@@ -169,11 +169,7 @@ def check_format(file: TableFile, csv: "CsvOptions") -> None:
     """
     if csv.format is not None or csv.separator is not None:
         return
-    try:
-        with file.open("rb") as opened:
-            start = opened.read(_FIRST_BYTES)
-    except OSError:
-        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
+    start = _first_bytes(file, _FIRST_BYTES)
     format_name = _OTHER_FORMATS.get(suffix_of(file))
     if format_name is None:
         format_name = next((name for magic, name in _OTHER_MAGICS.items() if start.startswith(magic)), None)
@@ -187,16 +183,26 @@ def check_format(file: TableFile, csv: "CsvOptions") -> None:
         raise UnsuitableTable(f"{file.name} is {format_name}, which is not read, as Parquet and CSV are: {remedy}")
 
 
+def unreadable_file(file: TableFile) -> UnsuitableTable:
+    """Return the error for a file that cannot be opened."""
+    return UnsuitableTable(f"{file} cannot be opened for reading")
+
+
+def _first_bytes(file: TableFile, count: int) -> bytes:
+    """Return the first `count` bytes of a file, or raise `UnsuitableTable` if it cannot be opened."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(count)
+    except OSError:
+        raise unreadable_file(file) from None
+
+
 def magic_of(file: TableFile) -> bytes | None:
     """Return the magic bytes that mark a file as Parquet, SQLite or DuckDB; None for any other file.
 
     Raises: `UnsuitableTable` if the file cannot be opened.
     """
-    try:
-        with file.open("rb") as opened:
-            start = opened.read(16)
-    except OSError:
-        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
+    start = _first_bytes(file, 16)
     places = {PARQUET_MAGIC: start[:4], SQLITE_MAGIC: start, DUCKDB_MAGIC: start[8:12]}
     return next((magic for magic, stored in places.items() if stored == magic), None)
 

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.dialect import Dialect
-from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.prepared import PREPARED_DERIVED, PREPARED_JOINED, Manifest
 from setwise.analytics.engines.row_sql import check_condition, compile_expression
 from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.rows.expression import RowExpression, columns_of, expression_text
@@ -142,7 +142,7 @@ class Relation:
         if not derivation:
             return self
         if self.manifest is not None:
-            raise UnsuitableTable("what was prepared cannot be computed with: ask its source")
+            raise UnsuitableTable(PREPARED_DERIVED)
         table = DerivedTable(derivation, self.schema, dialect)
         return Relation(text=table.statement(self.text), schema=table.schema, rows=self.rows)
 
@@ -410,7 +410,7 @@ class ServerJoin:
         """
         relations = [find_table(each.table) for each in self.tables]
         if any(each.manifest is not None for each in relations):
-            raise UnsuitableTable("what was prepared cannot be joined: join its source")
+            raise UnsuitableTable(PREPARED_JOINED)
         for place, join in enumerate(self.joins, 1):
             relations[place] = relations[place].derive(join.rows, dialect)
         parts = [

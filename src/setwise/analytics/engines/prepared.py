@@ -31,6 +31,10 @@ MANIFEST_NAME = "prepared.json"
 """The file with the manifest, in the directory of a prepared dataset."""
 CONTRIBUTIONS_NAME = "contributions.parquet"
 """The file with the stored rows, in the directory of a prepared dataset."""
+PREPARED_JOINED = "what was prepared cannot be joined: join its source"
+PREPARED_DERIVED = "what was prepared cannot be computed with: ask its source"
+"""The messages of `UnsuitableTable` for a prepared dataset, which has ranks of users' groups but no rows of users."""
+
 VERSION = 2
 """The version of the format of prepared datasets; a dataset of another version must be prepared again."""
 TAKES_NO_FILTER = (

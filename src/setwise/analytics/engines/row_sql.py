@@ -1,9 +1,9 @@
 """Compiler from row expressions, which an analyst writes over the columns of one row, to the SQL of an engine.
 
 No row can make an expression fail, and all engines compute the same value. Numbers are finite and of absolute value at
-most `LARGEST`; a result beyond is null. PostgreSQL also fails on results that underflow, so a number nearer to 0 than
-`SMALLEST` becomes 0 before it is multiplied or divided. Text constants are written in hexadecimal digits, so that no
-text that people type becomes part of a statement.
+most `LARGEST_NUMBER`; a result beyond is null. PostgreSQL also fails on results that underflow, so a number nearer to 0
+than `SMALLEST` becomes 0 before it is multiplied or divided. Text constants are written in hexadecimal digits, so that
+no text that people type becomes part of a statement.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,12 @@ from setwise.analytics.engines.dialect import (
     check_length,
     real_constant,
 )
-from setwise.analytics.engines.time_sql import TIMES, TimeCompiler
+from setwise.analytics.engines.time_sql import TimeCompiler
 from setwise.analytics.filter.expression import Operator
 from setwise.analytics.filter.parser import LONGEST_PATTERN, FilterToken, TokenKind, constant
 from setwise.analytics.rows.constant_arguments import decimals_of, substring_place
 from setwise.analytics.rows.expression import (
+    LARGEST_NUMBER,
     AllOf,
     AnyOf,
     Arithmetic,
@@ -47,12 +48,11 @@ from setwise.analytics.rows.expression import (
     UnitKey,
 )
 from setwise.analytics.rows.type_errors import not_a_condition, not_a_number, not_comparable
-from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Column, Kind, Schema
 from setwise.errors import InvalidParameter
 
-LARGEST = 1e150
 SMALLEST = 1e-150
-"""Non-zero numbers in computations have absolute values from `SMALLEST` to `LARGEST`.
+"""Non-zero numbers in computations have absolute values from `SMALLEST` to `LARGEST_NUMBER`.
 
 The product and the quotient of two such numbers neither overflow nor underflow in 64-bit floats.
 """
@@ -63,7 +63,6 @@ LARGEST_INTEGER = 2**53
 LONGEST_TEXT = 10_000
 """The most characters of a text that || makes; the rest is cut off."""
 
-NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -179,7 +178,7 @@ class _Compiler:
         return Value(f"({parts} || {end} || {user_text})", Kind.TEXT)
 
     def _column(self, column: Column) -> Value:
-        """Return the SQL and the type of the value of `column` in a row; numbers beyond `LARGEST` (1e150) are null.
+        """Return the SQL and the type of the value of `column` in a row; numbers beyond `LARGEST_NUMBER` are null.
 
         Raises: `InvalidParameter` for a column of a type that expressions cannot compute with.
         """
@@ -189,8 +188,8 @@ class _Compiler:
             case Kind.INTEGER:
                 return Value(self._dialect.integer(column), Kind.INTEGER)
             case Kind.FLOAT | Kind.DECIMAL:
-                number = self._dialect.number(column, real_constant(-LARGEST), real_constant(LARGEST))
-                return Value(self._dialect.null_at_ends(number, LARGEST), Kind.FLOAT, tiny=True)
+                number = self._dialect.number(column, real_constant(-LARGEST_NUMBER), real_constant(LARGEST_NUMBER))
+                return Value(self._dialect.null_at_ends(number, LARGEST_NUMBER), Kind.FLOAT, tiny=True)
             case Kind.BOOLEAN | Kind.DATE | Kind.TIMESTAMP | Kind.INSTANT:
                 return Value(self._dialect.name(column.name), column.kind)
             case Kind.IDENTIFIER | Kind.OTHER:
@@ -203,7 +202,7 @@ class _Compiler:
     def _constant(self, value: object) -> Value:
         """Return the SQL and the type of the constant `value`: a truth value, number, date or text.
 
-        Raises: `InvalidParameter` for a number of absolute value above `LARGEST` (1e150), for a time (which may only be
+        Raises: `InvalidParameter` for a number of absolute value above `LARGEST_NUMBER`, for a time (which may only be
         compared with a column) and for values of other types.
         """
         match value:
@@ -212,8 +211,8 @@ class _Compiler:
             case int() if abs(value) < LARGEST_INTEGER:
                 return Value(self._dialect.int64(f"({value})"), Kind.INTEGER)
             case int() | float():
-                if abs(value) > LARGEST:
-                    raise InvalidParameter(f"a constant must be at most {LARGEST:g} either way, not {value:g}")
+                if abs(value) > LARGEST_NUMBER:
+                    raise InvalidParameter(f"a constant must be at most {LARGEST_NUMBER:g} either way, not {value:g}")
                 return Value(real_constant(value), Kind.FLOAT, tiny=0.0 < abs(value) < SMALLEST)
             case datetime():
                 raise InvalidParameter("a time is compared with a column: write it beside one")
@@ -240,7 +239,7 @@ class _Compiler:
             return self._date_arithmetic(expression)
         left, right = (self.value(each) for each in (expression.left, expression.right))
         for operand, side in ((left, expression.left), (right, expression.right)):
-            if operand.kind not in NUMBERS:
+            if operand.kind not in NUMBER_KINDS:
                 raise not_a_number(f"{expression.operator} takes two numbers", side, operand.kind)
         whole = left.kind is Kind.INTEGER and right.kind is Kind.INTEGER
         operator = expression.operator
@@ -259,7 +258,7 @@ class _Compiler:
         computed = f"({numbers[0].sql} {operator} {divisor})"
         if whole and operator is not ArithmeticOperator.DIVIDED_BY:
             return Value(self._dialect.int64(self._dialect.null_beyond(computed, LARGEST_INTEGER)), Kind.INTEGER)
-        return Value(self._dialect.null_beyond(computed, LARGEST), Kind.FLOAT, tiny=True)
+        return Value(self._dialect.null_beyond(computed, LARGEST_NUMBER), Kind.FLOAT, tiny=True)
 
     def _date_arithmetic(self, expression: Arithmetic) -> Value:
         """Return the SQL of `expression`, a date plus or minus a number of days, or the days between two dates.
@@ -320,7 +319,7 @@ class _Compiler:
                 raise not_comparable((side, Kind.TEXT), (other, Kind.TIMESTAMP))
         left, right = (self.value(each) for each in sides)
         kinds = {left.kind, right.kind}
-        if kinds <= set(NUMBERS):
+        if kinds <= set(NUMBER_KINDS):
             if kinds != {Kind.INTEGER}:
                 left, right = self._real_number(left), self._real_number(right)
         elif len(kinds) > 1:
@@ -357,7 +356,7 @@ class _Compiler:
         if not isinstance(expression, ColumnValue):
             return None
         column = self._schema.column(expression.name)
-        return column if column.kind in TIMES else None
+        return column if column.kind in TIME_KINDS else None
 
     def _time_constant(self, column: Column, value: ConstantValue) -> str:
         """Return the SQL of the constant `value` as a date or time of the type of `column`.
@@ -485,7 +484,7 @@ class _Compiler:
         Raises: `InvalidParameter` if the argument is not a number.
         """
         value = self.value(argument)
-        if value.kind not in NUMBERS:
+        if value.kind not in NUMBER_KINDS:
             raise not_a_number(f"{function} takes a number", argument, value.kind)
         if function is Function.ABS:
             if value.kind is Kind.FLOAT:
@@ -521,7 +520,7 @@ class _Compiler:
         if value.kind is Kind.BOOLEAN:
             number = f"CASE WHEN {value.sql} THEN 1 WHEN NOT {value.sql} THEN 0 END"
             return Value(self._dialect.int64(number), Kind.INTEGER)
-        if value.kind not in NUMBERS:
+        if value.kind not in NUMBER_KINDS:
             raise not_a_number("a conversion to numbers takes a number here", argument, value.kind)
         if function is Function.TO_FLOAT:
             return self._real_number(value)

@@ -27,10 +27,9 @@ from setwise.analytics.rows.expression import (
     TimeText,
     TimeWord,
 )
-from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.schema import TIME_KINDS, Column, Kind, Schema
 from setwise.errors import InvalidParameter
 
-TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
 """The kinds of dates and times."""
 
 _SECOND = 1_000_000
@@ -99,7 +98,7 @@ class TimeCompiler:
         match expression:
             case ColumnValue(name):
                 kind = self._schema.column(name).kind
-                return kind if kind in TIMES else None
+                return kind if kind in TIME_KINDS else None
             case ConstantValue(value) if isinstance(value, date):
                 return Kind.TIMESTAMP if isinstance(value, datetime) else Kind.DATE
             case PeriodStart(period, _):
@@ -438,7 +437,7 @@ class TimeCompiler:
         Raises: `InvalidParameter` if the column holds values of another type.
         """
         column = self._schema.column(name)
-        if column.kind not in TIMES:
+        if column.kind not in TIME_KINDS:
             message = f"column {name!r} holds {column.kind} values, not dates or times"
             if column.kind is not Kind.TEXT:
                 raise InvalidParameter(message)

@@ -29,7 +29,7 @@ from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLap
 from setwise.mechanisms.planning.request import Bounds, MechanismName
 from setwise.mechanisms.statistic_release import StatisticRelease
 from setwise.mechanisms.statistics import GroupStatistics, HistogramMechanism, NoisyTotal, UsersFound
-from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.two_phase import UNIT_NOISE, Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_domain import UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 AccountNames = tuple[tuple[Guarantee, Guarantee], ...]
@@ -106,7 +106,7 @@ def statistics_from_draws(
     pick = Fraction(draws.discover.epsilon) if isinstance(draws.discover, BoundedRange) else None
     for release in wanted:
         counted = isinstance(release, UsersFound) and (group_discovery is None or bounds.k is not None)
-        noisy = NoisyTotal(reach=1, noise=_UNIT) if counted else release
+        noisy = NoisyTotal(reach=1, noise=UNIT_NOISE) if counted else release
         release_with_noise = noisy.with_draws(None if draws.counts is None else _shared_noise(draws.counts), pick)
         if not release_with_noise.by_picks and draws.counts is not None:
             account_names |= dict.fromkeys(release_with_noise.guarantees(), draws.counts)
@@ -142,9 +142,6 @@ def _discovery_from_draws(bounds: Bounds, draws: Draws, status: AccountStatus) -
     if draws.discover is None:
         raise InvalidParameter("the groups with the most users are picked: give discover, as bounded-range:E")
     return mechanism_from_draws(by_users, replace(draws, counts=None), status)
-
-
-_UNIT = LaplaceCounts(scale=Fraction(1))
 
 
 def _shared_noise(guarantee: Guarantee) -> Counts:

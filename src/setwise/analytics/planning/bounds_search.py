@@ -28,7 +28,6 @@ from setwise.analytics.statistics.statistic import BoundedStatistic, Statistic
 from setwise.analytics.statistics.sum import Sum
 from setwise.ledger.account import Receipt
 from setwise.mechanisms.contribution_bound import (
-    CONFIDENCE,
     LARGEST_BOUND,
     MOST_GROUPS,
     MOST_ROWS,
@@ -38,6 +37,7 @@ from setwise.mechanisms.contribution_bound import (
     row_search,
 )
 from setwise.mechanisms.doubling_bounds import DOUBLINGS, ClippedShare, DoublingBounds, FoundRange
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.statistic_release import GroupTable

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from setwise.accounting.brackets import CertifiedBound, Interaction, float_below
 from setwise.accounting.guarantees import Use
-from setwise.analytics.budget import Budget
+from setwise.analytics.budget import NO_ACCOUNT_TO_DRAW_FROM, Budget
 from setwise.analytics.planning.account_mechanism import check_planned, check_registered
 from setwise.errors import InvalidParameter
 from setwise.ledger.status import AccountStatus
@@ -53,7 +53,7 @@ def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | No
     if isinstance(budget, Total):
         return promise_within(uses, budget, status)
     if status is None:
-        raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
+        raise InvalidParameter(NO_ACCOUNT_TO_DRAW_FROM)
     interaction = Interaction.SETWISE if status.kind == "setwise" else Interaction.ADAPTIVE
     if interaction is Interaction.SETWISE:
         check_registered(uses, status)

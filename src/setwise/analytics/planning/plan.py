@@ -14,7 +14,7 @@ from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.bins import group_of
-from setwise.analytics.budget import Budget, Draws
+from setwise.analytics.budget import NO_ACCOUNT_TO_DRAW_FROM, Budget, Draws
 from setwise.analytics.engines.aggregation import Aggregation, check_suitable, columns_read, with_filter
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.filter.parser import parse_filter
@@ -360,7 +360,7 @@ def plan_query(
             executable = _from_total(fit, bounds, aggregation, budget, status, charge)
         case Draws():
             if status is None:
-                raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
+                raise InvalidParameter(NO_ACCOUNT_TO_DRAW_FROM)
             executable = _from_draws(fit, aggregation, budget, status)
         case _:
             assert_never(budget)

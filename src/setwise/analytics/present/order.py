@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from setwise.analytics.bins import ConsecutiveTime, Group, RecurringTime, Width
 from setwise.analytics.query import Query
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Kind, Schema
 from setwise.mechanisms.labels import Cell, Label
 from setwise.mechanisms.release import Item
 
@@ -18,10 +18,6 @@ class Axis(StrEnum):
     NAMES = "names"
     NUMBERS = "numbers"
     TIME = "time"
-
-
-_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
-_NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 
 
 def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
@@ -37,9 +33,9 @@ def axis_of(group: Group, schema: Schema, *, public: bool) -> Axis:
             return Axis.NUMBERS
         case None:
             kind = schema.column(group.column).kind
-            if kind in _TIMES:
+            if kind in TIME_KINDS:
                 return Axis.TIME
-            return Axis.NUMBERS if public and kind in _NUMBERS else Axis.NAMES
+            return Axis.NUMBERS if public and kind in NUMBER_KINDS else Axis.NAMES
 
 
 def columns_in_utc(groups: Sequence[Group], schema: Schema) -> tuple[str, ...]:

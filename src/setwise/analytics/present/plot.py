@@ -135,7 +135,7 @@ _MONTH = re.compile(r"\d{4}-\d{2}(?!\d)")
 _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
 """The most bars that a picture shows."""
-_NOTE_WIDTH = 130
+NOTE_WIDTH = 130
 """The most characters in a line of the note below the picture."""
 _HEADING_WIDTH = 80
 """The most characters in a line of an axis label."""
@@ -157,10 +157,11 @@ def check_picture(path: str) -> None:
         raise InvalidParameter(f"a plot is written to a .png or .svg file, not to {path!r}")
     if not place.absolute().parent.is_dir():
         raise InvalidParameter(f"the directory of {path!r} does not exist")
-    _check_matplotlib()
+    check_matplotlib()
 
 
-def _check_matplotlib() -> None:
+def check_matplotlib() -> None:
+    """Raise `MissingExtra` if matplotlib is not installed."""
     try:
         import matplotlib as mpl  # noqa: F401
     except ImportError:
@@ -218,7 +219,7 @@ def plot_chart(
     numbers, then the sentences `notes`. The picture is also written to the file `path`, unless `path` is None.
     """
     caption = Caption() if caption is None else caption
-    _check_matplotlib()
+    check_matplotlib()
     if path is not None:
         check_picture(path)
     picture = (_lines if chart.over_time else _bars)(chart, answer, notes, caption)
@@ -304,7 +305,7 @@ def _annotate(
     """
     if any(bar.value is not None for bar in shown):
         sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)
-        figure.supxlabel(_wrap_text(" ".join(filter(None, sentences)), _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
+        figure.supxlabel(_wrap_text(" ".join(filter(None, sentences)), NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
     heading = answer.heading[:1].upper() + answer.heading[1:]
     cost = f"epsilon {rounded_up(answer.cost[0], 4)}, delta {rounded_up(answer.cost[1])}"
     axes.set_title(f"{_wrap_text(title or heading, _HEADING_WIDTH)}\n{cost}", fontsize=9)

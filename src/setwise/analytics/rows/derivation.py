@@ -118,6 +118,9 @@ class WindowFunction(StrEnum):
     MAX = "MAX"
 
 
+NUMBERING_FUNCTIONS = (WindowFunction.ROW_NUMBER, WindowFunction.RANK, WindowFunction.DENSE_RANK)
+"""The window functions that number the rows of a user, so that they need an order and no argument."""
+
 USER_FUNCTIONS = {
     WindowFunction.COUNT: UserFunction.COUNT,
     WindowFunction.SUM: UserFunction.SUM,

@@ -58,6 +58,14 @@ class ReleasedValue:
     place: int
 
 
+LARGEST_NUMBER = 1e150
+"""The largest absolute value of a number in row expressions, in constants as in results; larger numbers are null.
+
+The product and the quotient of two such numbers do not overflow in 64-bit floats. Engines also make null of non-zero
+numbers nearer to 0 than 1e-150 (`SMALLEST` in engines/row_sql.py).
+"""
+
+
 class ArithmeticOperator(StrEnum):
     """The arithmetic operators of row expressions (values computed from each row): +, -, *, / and %."""
 

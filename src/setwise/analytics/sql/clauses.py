@@ -14,7 +14,15 @@ from sqlglot import exp
 from setwise.analytics.bins import ConsecutiveTime, Group, RecurringTime, TimeUnit, Width
 from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
 from setwise.analytics.sql.row_values import TRUNCATIONS, is_time_cast, time_column, truncation_parts
-from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, like_pattern, number_of, unsupported
+from setwise.analytics.sql.syntax import (
+    COMPARISONS,
+    check_parts,
+    column_name,
+    construct_of,
+    like_pattern,
+    number_of,
+    unsupported,
+)
 from setwise.analytics.sql.time_units import WEEK_STARTS
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell
@@ -134,15 +142,6 @@ def inline_windows(select: exp.Expr) -> None:
     select.set("windows", None)
 
 
-_COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-
 _LABELS = {exp.DType.DATE: "DATE ", exp.DType.TIMESTAMP: "TIMESTAMP ", exp.DType.TIMESTAMPTZ: "TIMESTAMP "}
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
@@ -193,11 +192,11 @@ def _comparison(node: exp.Expr, *, negated: bool) -> str:
     """
     kind = type(node)
     negation = "NOT " if negated != bool(node.args.get("negate")) else ""
-    if kind in _COMPARISONS:
+    if kind in COMPARISONS:
         check_parts(node, "this", "expression")
         if type(node.this) is exp.Column and type(node.args["expression"]) is exp.Column:
             raise unsupported("a comparison of two columns in a filter", ALLOWED)
-        return f"{_operand(node.this)} {_COMPARISONS[kind]} {_operand(node.args['expression'])}"
+        return f"{_operand(node.this)} {COMPARISONS[kind]} {_operand(node.args['expression'])}"
     match kind:
         case exp.In:
             check_parts(node, "this", "expressions")

@@ -5,9 +5,9 @@ import re
 from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate
+from setwise.analytics.sql.syntax import COMPARISONS, MIRRORED
 
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
-_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 _FOUND = {(exp.GT, "0"), (exp.NEQ, "0"), (exp.GTE, "1")}
 _MISSING = {(exp.EQ, "0"), (exp.LT, "1"), (exp.LTE, "0")}
 _PLACES = {"STRPOS": 0, "INSTR": 0, "CHARINDEX": 1, "LOCATE": 1}
@@ -27,7 +27,7 @@ def plain_condition(node: exp.Expr) -> exp.Expr:
     """
     if isinstance(node, _NULL_SAFE) and node.find_ancestor(exp.Join) is None:
         return _null_safe(node)
-    if isinstance(node, exp.Binary) and type(node) in (*_TURNED, exp.EQ, exp.NEQ):
+    if isinstance(node, exp.Binary) and type(node) in COMPARISONS:
         return _rewrite_search(_with_outer_is(node))
     if isinstance(node, exp.Anonymous) and str(node.this).upper() in ("TRUNC", "TRUNCATE"):
         return _rewrite_truncation(node)
@@ -92,7 +92,7 @@ def _rewrite_search(node: exp.Expr) -> exp.Expr:
     left, right = node.this.unnest(), node.args["expression"].unnest()
     kind: type[exp.Expr] = type(node)
     if type(left) is exp.Literal:
-        left, right, kind = right, left, _TURNED.get(kind, kind)
+        left, right, kind = right, left, MIRRORED.get(kind, kind)
     searched = _search_arguments(left)
     test = (kind, right.name) if type(right) is exp.Literal and not right.is_string else None
     if searched is None or test not in _FOUND | _MISSING:

@@ -13,7 +13,7 @@ from setwise.analytics.filter.expression import Operator
 from setwise.analytics.query import Contributions, Query, Statistic
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.rows.expression import AllOf, ColumnValue, Compared, ConstantValue, RowExpression
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Kind, Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds
 from setwise.analytics.sql.result import StatedBounds
 from setwise.errors import BadRequest, InvalidParameter, UnknownColumn
@@ -87,9 +87,7 @@ class Core:
         keys = [] if schema is None else [each for each in schema.columns if each.name in plain]
         if any(each.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN) for each in keys):
             return False
-        return all(each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL) for each in read) and all(
-            each.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT) for each in times
-        )
+        return all(each.kind in NUMBER_KINDS for each in read) and all(each.kind in TIME_KINDS for each in times)
 
     def has_fractions(self, place: int) -> bool:
         """Return whether the keys of the group column with index `place` must be converted from text to floats.

@@ -11,14 +11,12 @@ from itertools import combinations, product
 from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
-from setwise.analytics.sql.syntax import short_text, unsupported
+from setwise.analytics.sql.syntax import SETS_OF_GROUPS, SETS_OF_GROUPS_NODES, short_text, unsupported
 from setwise.errors import InvalidParameter
 
 MOST_SETS = 16
 """The most grouping sets of a SELECT: those of CUBE over four columns. Each is a release that shares the budget."""
 
-_SET_NODES = (exp.Rollup, exp.Cube, exp.GroupingSets)
-_CLAUSES = ("rollup", "cube", "grouping_sets")
 _GROUPING = ("GROUPING", "GROUPING_ID")
 
 
@@ -63,8 +61,8 @@ def has_grouping_sets(select: exp.Expr) -> bool:
     group = select.args.get("group")
     if group is None:
         return False
-    nodes = [each for name in _CLAUSES for each in group.args.get(name) or ()]
-    return bool(nodes) or any(isinstance(each, _SET_NODES) for each in group.expressions)
+    nodes = [each for name in SETS_OF_GROUPS for each in group.args.get(name) or ()]
+    return bool(nodes) or any(isinstance(each, SETS_OF_GROUPS_NODES) for each in group.expressions)
 
 
 def split_grouping_sets(select: exp.Expr) -> GroupedSelects:
@@ -170,16 +168,16 @@ def _sets_of_group(group: exp.Expr, select: exp.Expr) -> list[list[exp.Expr]]:
     GROUP BY a, ROLLUP (b) has the sets (a, b) and (a). `select` is the SELECT of the clause, because an entry may name
     one of its columns by number or alias.
     """
-    plain = [each for each in group.expressions if not isinstance(each, _SET_NODES)]
+    plain = [each for each in group.expressions if not isinstance(each, SETS_OF_GROUPS_NODES)]
     parts: list[list[list[exp.Expr]]] = []
-    for name in _CLAUSES:
+    for name in SETS_OF_GROUPS:
         for node in group.args.get(name) or ():
             if isinstance(node, exp.Rollup | exp.Cube) and not node.expressions:  # GROUP BY a, b WITH ROLLUP
                 parts.append(_sets_of(type(node)(expressions=plain), select))
                 plain = []
             else:
                 parts.append(_sets_of(node, select))
-    parts += [_sets_of(node, select) for node in group.expressions if isinstance(node, _SET_NODES)]
+    parts += [_sets_of(node, select) for node in group.expressions if isinstance(node, SETS_OF_GROUPS_NODES)]
     parts.insert(0, [[resolve_group_column(each, select) for each in plain]])
     return [_distinct([column for members in chosen for column in members]) for chosen in product(*parts)]
 

@@ -40,6 +40,7 @@ from setwise.analytics.sql.syntax import check_parts, column_name, construct_of,
 from setwise.analytics.sql.time_units import (
     FIELDS,
     FORMATS,
+    MONTHS_IN,
     STARTS,
     UNIX_UNITS,
     WEEK_STARTS,
@@ -250,12 +251,12 @@ class RowReader:
             return None
         unit = unit or match[2].upper().rstrip("S")
         number = sign * int(match[1])
-        if unit not in _DAYS and unit not in _MONTHS:
+        if unit not in _DAYS and unit not in MONTHS_IN:
             raise unsupported(f"an INTERVAL of {unit}", "write days, weeks, months or years")
         try:
             if unit in _DAYS:
                 return moment + timedelta(days=number * _DAYS[unit])
-            return months_later(moment, number * _MONTHS[unit])
+            return months_later(moment, number * MONTHS_IN[unit])
         except (OverflowError, ValueError):
             raise InvalidParameter(f"{amount} {unit} before or after is no date") from None
 
@@ -514,7 +515,6 @@ _WHOLE_DIFFERENCES = ("TIMESTAMPDIFF", "TIMESTAMP_DIFF")
 """The functions that count whole periods, in MySQL and GoogleSQL; the others count starts of periods."""
 
 _DAYS = {"DAY": 1, "WEEK": 7}
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr, str]:

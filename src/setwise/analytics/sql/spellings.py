@@ -14,12 +14,11 @@ from sqlglot import exp
 from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import conjunction, own_nodes, set_where
 from setwise.analytics.sql.condition_spellings import plain_condition
-from setwise.analytics.sql.syntax import short_text
+from setwise.analytics.sql.syntax import COMPARISONS, short_text
 
 _LARGEST_POWER = 6
 """The largest exponent of POWER(x, n) over a row, which becomes a product of n factors."""
 
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _UNIT_SECONDS = {"s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
 _TRUNCATED = {3600: "hour", 86_400: "day"}
 _CALENDAR = ("week", "month", "quarter", "year")
@@ -66,7 +65,7 @@ def _plain_form(node: exp.Expr) -> exp.Expr:
             return _whole_quotient(node.this, node.args["expression"])
         case exp.Add() | exp.Mul():
             return _bins(node)
-        case _ if type(node) in _COMPARISONS:
+        case _ if type(node) in COMPARISONS:
             return plain_condition(_compared_times(node))
         case _:
             return plain_condition(node)

@@ -22,6 +22,7 @@ from setwise.analytics.result_texts import (
     without_intervals,
 )
 from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.rows.expression import LARGEST_NUMBER
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, stated_bounds, with_contributions, with_null_groups
 from setwise.analytics.sql.free.shell import Shell, ShellColumn, unique_names
@@ -34,9 +35,6 @@ from setwise.mechanisms.release import UNCLEAR, UNCLEAR_QUANTILE, UNRELIABLE, no
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LARGEST = 1e150
-"""A released value with a larger absolute value counts as null in a condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,14 +172,14 @@ class Statement:
         - `answers` are the answers of the SELECTs that ran before.
         - `public` are the public tables by name; None means that there are none.
 
-        A value is not usable if the SQL fails, or if it is not one number of at most `LARGEST` in absolute value.
+        A value is not usable if the SQL fails, or if it is no number of at most `LARGEST_NUMBER` in absolute value.
         """
         try:
             result = run_shell(self.scalars[place].sql, self._tables(answers), public)
         except InvalidParameter:
             return None
         value = result.rows[0][0] if len(result.rows) == 1 else None
-        return float(value) if isinstance(value, int | float) and abs(value) <= LARGEST else None
+        return float(value) if isinstance(value, int | float) and abs(value) <= LARGEST_NUMBER else None
 
     def with_released(
         self,

@@ -448,14 +448,26 @@ _PARTS: dict[tuple[type[exp.Expr], str], str] = {
 }
 """What people call parts of syntax nodes whose own construct would not be understood."""
 
-_NAMES: dict[type[exp.Expr], str] = {
-    exp.With: "WITH (a common table expression)",
+COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
     exp.LTE: "<=",
     exp.GT: ">",
     exp.GTE: ">=",
+}
+"""The comparisons, with the sign of each as filters and messages write it."""
+
+MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
+"""The comparison that is equal to each inequality if its two sides are swapped: a < b is b > a."""
+
+SETS_OF_GROUPS = ("rollup", "cube", "grouping_sets")
+SETS_OF_GROUPS_NODES = (exp.Rollup, exp.Cube, exp.GroupingSets)
+"""ROLLUP, CUBE and GROUPING SETS in the syntax tree of GROUP BY: the names of its parts, and the types of its nodes."""
+
+_NAMES: dict[type[exp.Expr], str] = {
+    **COMPARISONS,
+    exp.With: "WITH (a common table expression)",
     exp.Paren: "(..)",
     exp.Tuple: "(.., ..)",
     exp.Array: "[..]",

@@ -112,7 +112,8 @@ _MICROSECONDS = {
     "DAY": 86_400 * _SECOND,
     "WEEK": 7 * 86_400 * _SECOND,
 }
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+MONTHS_IN = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+"""The number of months in each unit of time that is no fixed number of days."""
 _LONGEST_MONTHS = 12 * 10_000
 _LONGEST = 10_000 * 366 * _MICROSECONDS["DAY"]
 """The longest shift of a date or time, in months and in microseconds: beyond it no date is left."""
@@ -172,9 +173,11 @@ def shift_of(number: int, unit: str) -> tuple[int, int]:
     Raises: `InvalidParameter` for an unknown unit, or for more than 10,000 years.
     """
     name = unit.upper().removesuffix("S")
-    months, microseconds = number * _MONTHS.get(name, 0), number * _MICROSECONDS.get(name, 0)
-    if name not in _MONTHS and name not in _MICROSECONDS:
-        raise unsupported(f"an INTERVAL of {name or number}", f"write {', '.join(_MICROSECONDS)}, {', '.join(_MONTHS)}")
+    months, microseconds = number * MONTHS_IN.get(name, 0), number * _MICROSECONDS.get(name, 0)
+    if name not in MONTHS_IN and name not in _MICROSECONDS:
+        raise unsupported(
+            f"an INTERVAL of {name or number}", f"write {', '.join(_MICROSECONDS)}, {', '.join(MONTHS_IN)}"
+        )
     if abs(months) > _LONGEST_MONTHS or abs(microseconds) > _LONGEST:
         raise InvalidParameter("an INTERVAL must be at most 10,000 years")
     return months, microseconds

@@ -207,10 +207,10 @@ def noisy_total(measure: Measure) -> "StatisticRelease":
     number can have.
     """
     from setwise.mechanisms.statistics import NoisyTotal
-    from setwise.mechanisms.two_phase import LaplaceCounts
+    from setwise.mechanisms.two_phase import UNIT_NOISE
 
     reach = bounded_reach(max(abs(measure.least), abs(measure.most)))
-    return NoisyTotal(reach=reach, noise=LaplaceCounts(scale=Fraction(1)))
+    return NoisyTotal(reach=reach, noise=UNIT_NOISE)
 
 
 def total_radius(release: "StatisticRelease", step: Fraction) -> Fraction | None:

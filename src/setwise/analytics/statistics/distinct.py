@@ -108,10 +108,10 @@ class Distinct(Statistic):
         chooses one. `among`, the statistics of the query, is not used.
         """
         from setwise.mechanisms.statistics import NoisyTotal
-        from setwise.mechanisms.two_phase import LaplaceCounts
+        from setwise.mechanisms.two_phase import UNIT_NOISE
 
         del among
-        return NoisyTotal(reach=bounded_reach(self._known_rows), noise=LaplaceCounts(scale=Fraction(1)))
+        return NoisyTotal(reach=bounded_reach(self._known_rows), noise=UNIT_NOISE)
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate`, a noisy number of distinct values, with a value or lower interval end below 0 raised to 0.

@@ -105,10 +105,10 @@ class Mean(BoundedStatistic):
         used.
         """
         from setwise.mechanisms.statistics import NoisyMean
-        from setwise.mechanisms.two_phase import LaplaceCounts
+        from setwise.mechanisms.two_phase import UNIT_NOISE
 
         del among
-        return NoisyMean(reach=self._reach, rows=self.per_user or 1, noise=LaplaceCounts(scale=Fraction(1)))
+        return NoisyMean(reach=self._reach, rows=self.per_user or 1, noise=UNIT_NOISE)
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return `estimate` converted to units of the column, with value and interval limited to the clipping bounds.

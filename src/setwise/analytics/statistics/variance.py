@@ -151,10 +151,10 @@ class Variance(BoundedStatistic):
         used.
         """
         from setwise.mechanisms.statistics import NoisyVariance
-        from setwise.mechanisms.two_phase import LaplaceCounts
+        from setwise.mechanisms.two_phase import UNIT_NOISE
 
         del among
-        return NoisyVariance(reach=self._reach, rows=self._known_rows, noise=LaplaceCounts(scale=Fraction(1)))
+        return NoisyVariance(reach=self._reach, rows=self._known_rows, noise=UNIT_NOISE)
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
         """Return the variance in squared units of the column.

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
 from setwise.analytics.engines.csv_reader import SEPARATORS, looks_like_row, suggested_names
-from setwise.analytics.engines.files import CSV_SEPARATORS, CsvOptions, suffix_of
+from setwise.analytics.engines.files import CSV_SEPARATORS, CsvOptions, suffix_of, unreadable_file
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.errors import UnsuitableTable
@@ -258,4 +258,4 @@ def open_file(file: TableFile) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError:
-        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
+        raise unreadable_file(file) from None

@@ -15,8 +15,8 @@ from functools import cache
 from shlex import join
 
 from setwise.analytics.engines.csv_format import MARKS, UTF_16, CsvFormat, codec_name
+from setwise.analytics.engines.files import unreadable_file
 from setwise.analytics.engines.object_store import TableFile
-from setwise.errors import UnsuitableTable
 
 _CANDIDATES = (
     *("cp1252", "latin-1", "iso8859-15", "cp1250", "iso8859-2", "cp850", "mac_roman", "cp437", "cp852", "mac_latin2"),
@@ -91,7 +91,7 @@ def scan_encoding(file: TableFile, form: CsvFormat) -> EncodingScan:
     try:
         opened = form.decompress(file.open("rb"), file.name)
     except OSError:
-        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
+        raise unreadable_file(file) from None
     right = wrong = 0
     high_bytes: set[int] = set()
     words: Counter[bytes] = Counter()

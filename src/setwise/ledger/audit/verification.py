@@ -11,6 +11,7 @@ from typing import Self
 
 from sqlalchemy import Connection, Table, and_, bindparam, select
 
+from setwise.contract import State
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import Totals
 from setwise.ledger.audit.chain_check import Chain, ChainCheck, Fault, Tally
@@ -20,7 +21,6 @@ from setwise.ledger.register import (
     AUDIT_EVENT_KINDS,
     AuditEvent,
     Record,
-    State,
     account_row,
     next_state,
     records_of,

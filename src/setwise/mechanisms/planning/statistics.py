@@ -27,7 +27,7 @@ from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismNam
 from setwise.mechanisms.planning.rounds import prefers_rounds, rough_rounds
 from setwise.mechanisms.statistic_release import NoiseOfScale, StatisticRelease
 from setwise.mechanisms.statistics import GroupStatistics, HistogramMechanism, NoisyTotal, UsersFound
-from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts
+from setwise.mechanisms.two_phase import UNIT_NOISE, Counts, GaussianCounts, LaplaceCounts
 from setwise.mechanisms.weighted_rounds import DiscoveredCounts, WeightedRounds
 
 _DISCOVERY_SHARES = (Fraction(1), Fraction(1, 2), Fraction(2, 5), Fraction(3, 8), Fraction(1, 3))
@@ -129,9 +129,6 @@ def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction 
     return scale if scale <= LARGEST_NOISE_SCALE else None
 
 
-_UNIT = LaplaceCounts(scale=Fraction(1))
-
-
 def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
     """Return approximately the noise scale at which a release costs (epsilon, delta), where the search for it starts.
 
@@ -168,7 +165,9 @@ class _UnscaledPlan:
         """
         if self.discovery is not None and self.discovery.preview.radius is not None:
             return list(self.wanted)
-        return [NoisyTotal(reach=1, noise=_UNIT) if release == UsersFound() else release for release in self.wanted]
+        return [
+            NoisyTotal(reach=1, noise=UNIT_NOISE) if release == UsersFound() else release for release in self.wanted
+        ]
 
     @property
     def name(self) -> str:

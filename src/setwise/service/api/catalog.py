@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from setwise.analytics.catalog import Catalog, CatalogTable, Declaration, parse_catalog
 from setwise.analytics.engines.files import CsvOptions
-from setwise.analytics.schema import Kind
+from setwise.analytics.schema import NUMBER_KINDS
 from setwise.contract import CatalogRecord
 from setwise.errors import InvalidParameter, NameTaken, UnknownName
 from setwise.service.api.datasets import register
@@ -24,7 +24,6 @@ from setwise.service.storage.datasets import Dataset
 
 router = APIRouter(prefix=API, tags=["datasets"], route_class=GuardedRoute)
 
-_NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 _CSV = tuple(asdict(CsvOptions()))
 
 _EXAMPLE = '[tables.ratings]\nsource = "ratings.parquet"\nuser = "user_id"\nbounds = { rating = [1, 5] }\n'
@@ -124,7 +123,7 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
     for column in (table.user, *declared.bounds, *declared.domains):
         schema.column(column)
     columns = tuple(column.name for column in schema if column.name != table.user)
-    numbers = tuple(column.name for column in schema if column.kind in _NUMBERS and column.name != table.user)
+    numbers = tuple(column.name for column in schema if column.kind in NUMBER_KINDS and column.name != table.user)
     return Dataset(
         **{
             field: getattr(candidate, field)

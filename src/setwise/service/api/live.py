@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 from setwise.accounting.notation import format_use
 from setwise.contract import CancelledRecord, ReleasedRecord, SeriesRecord, SeriesValuesRecord
 from setwise.live.series import LiveSeries
-from setwise.live.view import CONFIDENCE
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.service.api.schemas import (
     PLAIN_TEXT,
     Body,

@@ -31,7 +31,9 @@ Key = Annotated[
         examples=["monday-top-ten"],
     ),
 ]
-QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])]
+_QUERY_ID, _EXAMPLE_ID = "^[0-9a-f]{32}$", "5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"
+QueryId = Annotated[str, Path(pattern=_QUERY_ID, examples=[_EXAMPLE_ID])]
+"""The id of a query in the path of a route, 32 hexadecimal digits; pages use it too."""
 QUESTION_IN_BODY = {
     "requestBody": {
         "required": True,
@@ -139,8 +141,8 @@ async def list_queries(
     after: Annotated[
         str | None,
         Query(
-            pattern="^[0-9a-f]{32}$",
-            examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"],
+            pattern=_QUERY_ID,
+            examples=[_EXAMPLE_ID],
             description="the id of the last query already seen",
         ),
     ] = None,

@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from setwise.accounting import calibrate
 from setwise.accounting.guarantees import KINDS
 from setwise.accounting.notation import parse_use
-from setwise.analytics.budget import LARGEST_WITHIN, Draws, Within
+from setwise.analytics.budget import LARGEST_WITHIN, NOTHING_DRAWN, Draws, Within
 from setwise.analytics.query import LARGEST_K, SHAPES, STATISTICS, Query, parameters_of
 from setwise.analytics.sql.syntax import LONGEST as LONGEST_SQL
 from setwise.analytics.statistics.statistic import LARGEST_NUMBER
@@ -375,7 +375,7 @@ class DrawsBody(Body):
     def _check_something_is_drawn(self) -> "DrawsBody":
         """Return the request body unchanged; raise `InvalidParameter` if it has neither `discover` nor `counts`."""
         if self.discover is None and self.counts is None:
-            raise InvalidParameter("say what to draw from the account: discover, counts, or both")
+            raise InvalidParameter(NOTHING_DRAWN)
         return self
 
     def budget(self) -> Draws:

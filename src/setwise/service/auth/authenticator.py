@@ -23,6 +23,10 @@ from setwise.service.storage import schema
 from setwise.service.storage.database import Database
 from setwise.service.storage.schema import Clock
 
+STEWARDS_ONLY = "only stewards may do this; ask one of them"
+MONITORS_EXCLUDED = "a monitor reads the metrics and nothing else"
+"""The messages of `Forbidden` for people whose role does not admit them."""
+
 COOKIE = "setwise_session"
 CSRF_HEADER = "X-CSRF-Token"
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -87,12 +91,12 @@ class Authenticator:
             case Access.PERSON:
                 identity = await self.identify(request)
                 if identity.is_monitor:
-                    raise Forbidden("a monitor reads the metrics and nothing else")
+                    raise Forbidden(MONITORS_EXCLUDED)
                 return identity
             case Access.STEWARD:
                 identity = await self.identify(request)
                 if not identity.is_steward:
-                    raise Forbidden("only stewards may do this; ask one of them")
+                    raise Forbidden(STEWARDS_ONLY)
                 return identity
             case _:
                 assert_never(access)

@@ -89,7 +89,9 @@ TOKEN_PREFIX = "setwise_"  # noqa: S105 - every token has it
 SESSION_LABEL = "single sign-on"
 """The label of a token that stands for one browser session of single sign-on; its secret is not kept anywhere."""
 
-_FIRST_STEWARD = "steward"
+FIRST_STEWARD = "steward"
+"""The steward whom the first start creates; the ledger has no record of their role."""
+
 PRESENT = schema.people.c.removed_at.is_(None)
 """The SQL condition for people who were not removed."""
 
@@ -153,8 +155,8 @@ class People:
             if connection.scalar(select(func.count()).select_from(schema.people)):
                 return None
         now = self._clock()
-        first = {"name": _FIRST_STEWARD, "role": str(Role.STEWARD), "created_at": now}
-        new = _create_token(_FIRST_STEWARD, "first start", now, now + self._token_seconds)
+        first = {"name": FIRST_STEWARD, "role": str(Role.STEWARD), "created_at": now}
+        new = _create_token(FIRST_STEWARD, "first start", now, now + self._token_seconds)
         try:
             with self._database.writing() as connection:  # in one transaction: a steward without a token is useless
                 connection.execute(insert(schema.people).values(first))
@@ -165,7 +167,7 @@ class People:
 
     def another_steward_token(self) -> NewToken:
         """Create and return a new token of the first steward, for an operator whose stewards have lost their tokens."""
-        return self.issue(_FIRST_STEWARD, label="from the command line")
+        return self.issue(FIRST_STEWARD, label="from the command line")
 
     def add(self, person: Person) -> Person:
         """Store a new person, and return the person.
@@ -260,7 +262,7 @@ class People:
         take the role of steward away, and the operator could then no longer create a steward's token.
         """
         person = self.person(name)
-        if name == _FIRST_STEWARD:
+        if name == FIRST_STEWARD:
             raise Forbidden("the first steward signs in with a token, so that there always is a way in")
         try:
             with self._database.writing() as connection:

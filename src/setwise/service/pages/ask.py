@@ -8,7 +8,7 @@ import json
 import shlex
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from setwise.accounting.guarantees import Use
@@ -23,6 +23,7 @@ from setwise.errors import UnknownName
 from setwise.ledger.status import AccountStatus
 from setwise.ledger.terms import ACCOUNT_FAILURE_SHARE
 from setwise.service.api.datasets import dataset_record
+from setwise.service.api.queries import QueryId
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
 from setwise.service.pages.rendering import render
@@ -204,9 +205,6 @@ def curl_snippet(url: str, request_body: dict[str, Any], key: str) -> str:
         "  --header 'Content-Type: application/json' \\\n"
         f"  --data {shlex.quote(body)}\n"
     )
-
-
-QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 
 
 @router.get("/answers/{query}")

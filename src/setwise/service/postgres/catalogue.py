@@ -15,6 +15,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
+from setwise.analytics.engines.duckdb.instances import connect_isolated, lock
 from setwise.errors import InvalidParameter
 from setwise.service.postgres.catalogue_rows import create_tables, fill_catalogue
 from setwise.service.postgres.catalogue_tables import SETTINGS, VERSION_TEXT
@@ -23,6 +24,8 @@ from setwise.service.postgres.values import FLOAT8, NUMERIC, ResultColumn, type_
 
 MOST_ROWS, MOST_CHARACTERS = 10_000, 4_000_000
 """The most rows of a catalogue query, and the most characters in all of its cells."""
+
+_MEMORY = "256MB"
 
 MOST_COLUMNS = 1664
 """The most columns of a catalogue query, which is PostgreSQL's own limit."""
@@ -58,18 +61,18 @@ class Catalogue:
         }
         self._database, self._user = database, user
         self._tables = tables
-        self._describing = _connect()
+        self._describing = connect_isolated(_MEMORY)
         create_tables(self._describing, tables)
-        _lock(self._describing)
+        lock(self._describing)
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
         """The DuckDB database with PostgreSQL's catalogue, which is made and filled when it is first used."""
-        connection = _connect()
+        connection = connect_isolated(_MEMORY)
         # Filling the catalogue takes ten times as long as making the empty tables that describe questions, so it waits
         # for the first catalogue query; many clients never send one.
         fill_catalogue(connection, self._database, self._user, self._tables)
-        _lock(connection)
+        lock(connection)
         return connection
 
     def reads_catalogue(self, statement: exp.Expr) -> bool:
@@ -124,30 +127,6 @@ class Catalogue:
         names = [str(entry[0]) for entry in described]
         types = [type_of_duckdb(str(entry[1])) for entry in described]
         return Result(tuple(map(ResultColumn, names, types)), rows)
-
-
-def _connect() -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB database in memory that may use one thread and 256 MB.
-
-    It loads no extensions, reads no Python variables and writes no temporary files.
-    """
-    return duckdb.connect(
-        ":memory:",
-        config={
-            "threads": 1,
-            "memory_limit": "256MB",
-            "temp_directory": "",  # otherwise DuckDB writes large results to the service's folder
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",
-        },
-    )
-
-
-def _lock(connection: duckdb.DuckDBPyConnection) -> None:
-    """Forbid the database of `connection` to open files and addresses, and to change its configuration."""
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
 
 
 def _statistic_type(duckdb_type: str) -> int:

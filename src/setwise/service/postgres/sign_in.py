@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from setwise.analytics.schema import Schema
 from setwise.errors import Forbidden, NotSignedIn, UnknownAccount
+from setwise.service.auth.authenticator import MONITORS_EXCLUDED
 from setwise.service.postgres.asker import Connected, ServiceAsker
 from setwise.service.postgres.selects import ShownTables
 from setwise.service.postgres.session import PostgresSession
@@ -33,7 +34,7 @@ async def open_session(
     if identity.person.name != user:
         raise NotSignedIn("the token is another person's")
     if identity.is_monitor:
-        raise Forbidden("a monitor reads the metrics and nothing else")
+        raise Forbidden(MONITORS_EXCLUDED)
     # From here on the calling task runs on behalf of the person, so that threads are shared fairly among people.
     current_person.set(identity.person.name)
     account = await service.threads.run(service.accounts.own, identity, database)

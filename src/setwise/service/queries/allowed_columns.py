@@ -1,5 +1,7 @@
 """The columns that a steward allows questions to use, and the check of a query against them."""
 
+from collections.abc import Sequence
+
 from setwise.analytics.bins import group_of
 from setwise.analytics.engines.joins import Key
 from setwise.analytics.filter.expression import Filter
@@ -10,6 +12,16 @@ from setwise.analytics.schema import Schema
 from setwise.errors import UnknownColumn
 from setwise.service.problems import at_field
 from setwise.service.storage.datasets import Dataset
+
+
+def column_not_allowed(word: str, name: str, listed: Sequence[str]) -> UnknownColumn:
+    """Return the error for a request whose field `word` names the column `name`, which is not among those `listed`.
+
+    A missing column and one that is not listed get the same message, so that nobody can find out which other columns
+    the table has.
+    """
+    names = ", ".join(map(repr, listed)) or "none"
+    return UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
 
 
 class AllowedColumns:
@@ -44,10 +56,7 @@ class AllowedColumns:
         """
         column = self.dataset_column(name)
         if not exists or (column is not None and column not in listed):
-            names = ", ".join(map(repr, listed)) or "none"
-            # A missing column and one that is not listed get the same message, so that nobody can find out which other
-            # columns the table has.
-            raise UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
+            raise column_not_allowed(word, name, listed)
 
     def check_derivation(self, derivation: Derivation) -> None:
         """Raise `UnknownColumn` unless the steward allows every column with which `derivation` computes.

@@ -34,7 +34,6 @@ from setwise.errors import (
     EngineFailed,
     InvalidParameter,
     Unattainable,
-    UnknownName,
     UnsuitableTable,
 )
 from setwise.ledger.account import Account
@@ -451,9 +450,7 @@ class QuestionService:
         with at_field("account"):
             account = self._accounts.own(identity, question.account)
         with at_field("dataset"):
-            if question.dataset != account.terms.dataset:
-                raise UnknownName(f"the account {question.account!r} is not on a dataset named {question.dataset!r}")
-            dataset = self._pin(self._datasets.get(question.dataset), question.account, key)
+            dataset = self._pin(self._datasets.of_account(account.terms, question.dataset), question.account, key)
         schema = self._engines.schema(dataset)
         allowed = AllowedColumns(dataset, schema)
         if isinstance(question.query, SqlSelect):

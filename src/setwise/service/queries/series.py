@@ -24,7 +24,6 @@ from setwise.errors import (
     SetwiseError,
     TooManyRequests,
     UnknownAccount,
-    UnknownColumn,
     UnknownName,
 )
 from setwise.ledger.ledger import Ledger
@@ -36,6 +35,7 @@ from setwise.mechanisms.randomness import Randomness
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import Accounts
 from setwise.service.problems import at_field
+from setwise.service.queries.allowed_columns import column_not_allowed
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.runner import QueryTiming
 from setwise.service.settings import EngineKind, Settings
@@ -116,9 +116,7 @@ class SeriesService:
         with at_field("account"):
             account = self._accounts.own(identity, words["account"])
         with at_field("dataset"):
-            if words["dataset"] != account.terms.dataset:
-                raise UnknownName(f"the account {account.name!r} is not on a dataset named {words['dataset']!r}")
-            dataset = self._datasets.get(words["dataset"])
+            dataset = self._datasets.of_account(account.terms, words["dataset"])
         schema = self._engines.schema(dataset)
         _check_columns(words, dataset, schema)
         if words.get("contributions") is None:
@@ -382,8 +380,7 @@ def _check_columns(words: Mapping[str, Any], dataset: Dataset, schema: Schema) -
     for name, column, listed in (("item", grouped, dataset.items), ("at", words["at"], dataset.filters)):
         with at_field(name):
             if column not in listed or column not in schema.names:
-                names = ", ".join(map(repr, listed)) or "none"
-                raise UnknownColumn(f"{name} must be one of the columns allowed here ({names}), not {column!r}")
+                raise column_not_allowed(name, column, listed)
     if words.get("where") is not None:
         with at_field("where"):
             parse_filter(words["where"], schema, dataset.filters)

@@ -11,6 +11,7 @@ from setwise.accounting.promises import USER, check_unit
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.units import unit_column
 from setwise.errors import InvalidParameter, NameTaken, UnknownName
+from setwise.ledger.terms import Terms
 from setwise.mechanisms.labels import Label
 from setwise.records import set_fields
 from setwise.service.settings import EngineKind
@@ -169,6 +170,12 @@ class Datasets:
                 raise UnknownName(f"there is no dataset named {name!r}")
             self._remembered[name] = Dataset.read(definition)
         return self._remembered[name]
+
+    def of_account(self, terms: Terms, name: str) -> Dataset:
+        """Return the dataset called `name`; raise `UnknownName` unless the account with these `terms` is on it."""
+        if name != terms.dataset:
+            raise UnknownName(f"the account {terms.name!r} is not on a dataset named {name!r}")
+        return self.get(name)
 
     def definitions(self) -> dict[str, str]:
         """Return a dict from the name of every dataset to the JSON text of its definition, as it is stored."""

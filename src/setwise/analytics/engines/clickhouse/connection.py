@@ -19,6 +19,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from setwise.analytics.engines.base import CANCELLED
 from setwise.errors import EngineFailed, InvalidParameter, MissingExtra, UnsuitableTable
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
@@ -283,7 +284,7 @@ def _failures(sentence: str) -> Iterator[None]:
     except (ClickHouseError, UnicodeError) as error:
         match getattr(error, "code", None):
             case int(code) if code == _CANCELLED:
-                raise EngineFailed("the query was cancelled") from None
+                raise EngineFailed(CANCELLED) from None
             case int(code) if code == _DENIED:
                 raise EngineFailed("ClickHouse does not let this login read the table") from None
             case int(code) if code in (_READ_ONLY, _CONSTRAINED):

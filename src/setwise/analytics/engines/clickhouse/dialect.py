@@ -10,11 +10,8 @@ from datetime import date
 from typing import ClassVar
 
 from setwise.analytics.bins import TimeUnit
-from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect, scaled_decimal
+from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, SAFE_IN_64_BITS, Dialect, scaled_decimal
 from setwise.analytics.schema import Column, Kind
-
-SAFE_IN_64_BITS = 2**20
-"""Numbers up to this can be summed in 64 bits for 2^43 users; larger sums would overflow without an error."""
 
 _WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)", re.DOTALL)
 _PARTS = {

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.aggregation import Aggregation, label_kind
-from setwise.analytics.engines.base import Engine, SqlEngineQuery, without_driver_error
+from setwise.analytics.engines.base import CANCELLED, Engine, SqlEngineQuery, without_driver_error
 from setwise.analytics.engines.bounding import Parameters, SaltSource, label_columns
 from setwise.analytics.engines.clickhouse.connection import Ask, ClickHouseConnection, Columns
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
@@ -110,7 +110,7 @@ class ClickHouseEngine(Engine):
                 return self._connection.ask(statement, parameters, comment)
         except EngineFailed:
             if cancelled.is_set():
-                raise EngineFailed("the query was cancelled") from None
+                raise EngineFailed(CANCELLED) from None
             raise
 
 

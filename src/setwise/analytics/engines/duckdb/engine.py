@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines.aggregation import Aggregation, columns_read
-from setwise.analytics.engines.base import Engine, Poller, without_driver_error
+from setwise.analytics.engines.base import CANCELLED, Engine, Poller, without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.duckdb.dialect import sql_text
+from setwise.analytics.engines.duckdb.instances import NO_EXTENSIONS, lock
 from setwise.analytics.engines.duckdb.lake import lake_fingerprint
 from setwise.analytics.engines.duckdb.query import DuckDBEngineQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, JoinedTable
@@ -260,9 +261,7 @@ def _locked_connection(
     `memory` and `threads` are DuckDB's limits; None keeps its defaults. The configuration is locked, apart from the
     number of threads and the progress settings.
     """
-    connection = duckdb.connect(
-        ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    )
+    connection = duckdb.connect(":memory:", config=dict(NO_EXTENSIONS))
     settings: dict[str, object] = {
         "temp_directory": str(scratch),
         "preserve_insertion_order": False,
@@ -278,9 +277,7 @@ def _locked_connection(
     table.attach(connection)
     files = ", ".join(sql_text(str(file)) for file in table.files if isinstance(file, Path))
     connection.execute(f"SET allowed_paths = [{files}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute(f"SET allowed_configs = [{', '.join(sql_text(name) for name in ('threads', *_PROGRESS))}]")
-    connection.execute("SET lock_configuration = true")
+    lock(connection, changeable=("threads", *_PROGRESS))
     return connection
 
 
@@ -312,7 +309,7 @@ def _failures(spill: SpillDirectory) -> Iterator[None]:
         raise EngineFailed(
             "the query was stopped because it would fill the disk: raise the memory or the spill limit"
             if spill.most > spill.limit
-            else "the query was cancelled"
+            else CANCELLED
         ) from None
     except RuntimeError as error:
         if str(error) != "Query interrupted":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import duckdb
 
 from setwise.analytics.engines.duckdb.dialect import quoted
-from setwise.analytics.engines.duckdb.instances import KeptInstances
+from setwise.analytics.engines.duckdb.instances import KeptInstances, connect_isolated, lock
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -151,19 +151,8 @@ def _run(
 
 def connect_shell() -> duckdb.DuckDBPyConnection:
     """Return an in-memory DuckDB connection that can open no files and whose settings cannot be changed."""
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "memory_limit": MEMORY,
-            "threads": "1",
-            "temp_directory": "",
-            "python_enable_replacements": "false",
-        },
-    )
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    connection = connect_isolated(MEMORY)
+    lock(connection)
     return connection
 
 

@@ -1,15 +1,45 @@
-"""DuckDB instances in memory that are kept for later callers, and the instances on which tables are scanned."""
+"""DuckDB instances in memory: isolated and locked ones, ones kept for later callers, and ones that scan tables.
+
+An isolated instance opens no file or address and loads no extension, so that SQL of an analyst or of a client of
+PostgreSQL's protocol can run in it.
+"""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import duckdb
 
+from setwise.analytics.engines.duckdb.dialect import sql_text
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 
 _MOST_IDLE = 4
 """The most idle instances that are kept of one kind. An instance takes about a megabyte."""
+
+
+NO_EXTENSIONS = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+"""The configuration of an instance that neither installs nor loads extensions."""
+
+
+def connect_isolated(memory: str) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB instance in memory for SQL of strangers; the caller fills it and then calls `lock`.
+
+    It has one thread and at most `memory`, such as "256MB". It loads no extensions, reads no Python variables, and
+    writes no temporary files, which would otherwise land in the service's folder.
+    """
+    config = {"threads": "1", "memory_limit": memory, "temp_directory": "", "python_enable_replacements": "false"}
+    return duckdb.connect(":memory:", config={**NO_EXTENSIONS, **config})
+
+
+def lock(connection: duckdb.DuckDBPyConnection, changeable: Sequence[str] = ()) -> None:
+    """Forbid the instance of `connection` to open files and addresses, and to change its settings for good.
+
+    `changeable` are the settings that may still be changed. Files in the setting `allowed_paths` can still be read.
+    """
+    connection.execute("SET enable_external_access = false")
+    if changeable:
+        connection.execute(f"SET allowed_configs = [{', '.join(sql_text(name) for name in changeable)}]")
+    connection.execute("SET lock_configuration = true")
 
 
 class KeptInstances:

@@ -12,7 +12,7 @@ from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
 from setwise.analytics.engines.duckdb.instances import scanning
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell
 from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
-from setwise.analytics.schema import Kind
+from setwise.analytics.schema import NUMBER_KINDS, Kind
 
 if TYPE_CHECKING:
     import duckdb
@@ -75,7 +75,7 @@ def far_numbers(
         for column in columns:
             is_text = column.kind is Kind.TEXT
             kind = kinds.get(column.name, Kind.TEXT) if is_text else column.kind
-            if kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
+            if kind in NUMBER_KINDS:
                 alike.setdefault(kind if is_text else None, []).append(column.name)
         step = _columns_at_once(table, connection, columns[0].name) if alike else 1
         for text_kind, some_names in alike.items():

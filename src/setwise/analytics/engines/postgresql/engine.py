@@ -11,7 +11,7 @@ import psycopg
 from setwise.analytics.bins import Group
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation, label_kind
-from setwise.analytics.engines.base import Engine, SqlEngineQuery, without_driver_error
+from setwise.analytics.engines.base import CANCELLED, Engine, SqlEngineQuery, without_driver_error
 from setwise.analytics.engines.bounding import Parameters, SaltSource, StatementBuilder, label_columns
 from setwise.analytics.engines.joins import Relation, ServerJoin
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
@@ -28,7 +28,7 @@ from setwise.analytics.engines.registry import OpenRequest
 from setwise.analytics.engines.results import arrow_table, label_names
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind
-from setwise.errors import EngineFailed, UnsuitableTable
+from setwise.errors import EngineFailed
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ class PostgresqlEngine(Engine):
         Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not
         which users.
         """
-        if self._manifest is not None:
-            raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
+        self._check_has_users()
         with self._connect(read_only=False) as connection:
             query = PostgresqlEngineQuery(aggregation, self._relation, connection, self._salts, self._repetition)
             allowed = connection.execute(_MAY_STORE).fetchone() == (True,)
@@ -303,7 +302,7 @@ def _failures(sentence: str) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.QueryCanceled:
-        raise EngineFailed("the query was cancelled") from None
+        raise EngineFailed(CANCELLED) from None
     except psycopg.errors.InsufficientPrivilege:
         raise EngineFailed("PostgreSQL does not let this login read the table") from None
     except (psycopg.Error, UnicodeEncodeError):

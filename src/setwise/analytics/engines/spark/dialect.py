@@ -5,11 +5,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import ClassVar
 
-from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, Dialect
+from setwise.analytics.engines.dialect import DAY_MICROSECONDS, EPOCH_DAYS, SAFE_IN_64_BITS, Dialect
 from setwise.analytics.schema import Column, Kind
-
-SAFE_IN_64_BITS = 2**20
-"""Numbers up to this can be summed in 64 bits for 2^43 users."""
 
 _DAY = 86_400
 """Seconds per day."""

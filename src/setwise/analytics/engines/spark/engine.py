@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation, columns_read, label_kind
-from setwise.analytics.engines.base import Engine, Poller, SqlEngineQuery, without_driver_error
+from setwise.analytics.engines.base import CANCELLED, Engine, Poller, SqlEngineQuery, without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.files import apply_description
 from setwise.analytics.engines.joins import NamedTable
@@ -403,4 +403,4 @@ def _failures() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         cancelled = "cancelled" in str(error)
-        raise EngineFailed("the query was cancelled" if cancelled else _UNANSWERED) from None
+        raise EngineFailed(CANCELLED if cancelled else _UNANSWERED) from None

@@ -18,7 +18,7 @@ from pyspark.sql.functions import expr
 from setwise.analytics.engines.derived_tables import DerivedTable
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, JoinInput, NamedTable, types_of_keys
-from setwise.analytics.engines.prepared import Manifest, not_replaceable
+from setwise.analytics.engines.prepared import PREPARED_DERIVED, PREPARED_JOINED, Manifest, not_replaceable
 from setwise.analytics.engines.spark.definitions import check_frame
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.spark.files import (
@@ -175,7 +175,7 @@ def joined_tables(
     for place, named in enumerate(tables):
         table = named.table
         if table.manifest is not None:
-            raise UnsuitableTable("what was prepared cannot be joined: join its source")
+            raise UnsuitableTable(PREPARED_JOINED)
         if place > 0 and not named.private:
             # a text key is converted to the type of the key that it is compared with
             table = table.read_as(types_of_keys(joins[place - 1], parts, table.schema))
@@ -214,7 +214,7 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
     if not derivation:
         return table
     if table.manifest is not None:
-        raise UnsuitableTable("what was prepared cannot be computed with: ask its source")
+        raise UnsuitableTable(PREPARED_DERIVED)
     derived = DerivedTable(derivation, table.schema, SparkDialect())
     schema = derived.schema
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sqlglot import exp
 
 from setwise.analytics.engines.duckdb.free_sql import ShellValue, run_scalar
-from setwise.analytics.rows.expression import Branch, Case, Constant, ConstantValue, RowExpression
+from setwise.analytics.rows.expression import LARGEST_NUMBER, Branch, Case, Constant, ConstantValue, RowExpression
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ PublicValue: TypeAlias = Callable[[str, Collection[str]], RowExpression]
 """A function that computes a SELECT over public tables, and returns its value as a constant of expressions over rows.
 
 Its arguments are the SQL text of the SELECT and the names of the public tables that it reads."""
-
-LARGEST = 1e150
-"""A value with a larger absolute value is refused, because expressions over rows have no such constants."""
 
 
 def public_value(statement: str, public: "Mapping[str, pa.Table]") -> RowExpression:
@@ -76,8 +73,10 @@ def _constant(value: object) -> Constant:
         case Decimal():
             return _constant(int(value) if value == value.to_integral_value() else float(value))
         case int() | float():
-            if not math.isfinite(value) or abs(value) > LARGEST:
-                raise InvalidParameter(f"a subquery over public tables must be a number below {LARGEST:g}, not {value}")
+            if not math.isfinite(value) or abs(value) > LARGEST_NUMBER:
+                raise InvalidParameter(
+                    f"a subquery over public tables must be a number below {LARGEST_NUMBER:g}, not {value}"
+                )
             return value
         case datetime():
             return value if value.tzinfo is None else value.astimezone(UTC)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from setwise.analytics.sql.syntax import unsupported
+from setwise.analytics.sql.time_units import MONTHS_IN
 from setwise.errors import InvalidParameter
 
 MOST_STEPS = 10_000
@@ -21,7 +22,6 @@ _INCLUSIVE = {"GENERATE_SERIES": True, "GENERATE_DATE_ARRAY": True, "GENERATE_AR
 """The functions that make a series, and whether the end belongs to it."""
 
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 _Value: TypeAlias = int | date | datetime
 
@@ -151,8 +151,8 @@ def _interval(arguments: list[exp.Expr], name: str) -> tuple[int, int]:
     )
     number, _, unit = words.strip().partition(" ")
     unit = unit.strip().upper().removesuffix("S")
-    if number.isdecimal() and int(number) > 0 and (unit in _MONTHS or unit in _SECONDS):
-        return int(number) * _MONTHS.get(unit, 0), int(number) * _SECONDS.get(unit, 0)
+    if number.isdecimal() and int(number) > 0 and (unit in MONTHS_IN or unit in _SECONDS):
+        return int(number) * MONTHS_IN.get(unit, 0), int(number) * _SECONDS.get(unit, 0)
     raise unsupported(f"{node.sql()} as the step of {name}", "write INTERVAL '1 day', or another number and unit")
 
 

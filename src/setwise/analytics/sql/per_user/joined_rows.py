@@ -26,13 +26,12 @@ from setwise.analytics.sql.clauses import add_to_where, check_not_negated, conju
 from setwise.analytics.sql.core import SelectSource
 from setwise.analytics.sql.from_clause.names import LeftKey, Scope
 from setwise.analytics.sql.from_clause.tables import without_qualifiers
-from setwise.analytics.sql.syntax import check_parts, construct_of, unsupported
+from setwise.analytics.sql.syntax import MIRRORED, check_parts, construct_of, unsupported
 from setwise.errors import InvalidParameter
 
 _VALUE, _LOWEST, _HIGHEST = "subquery value", "subquery lowest", "subquery highest"
 _COUNTS = ("COUNT", "COUNTIF", "COUNT_IF")
 _INEQUALITIES = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ)
-_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 def join_rows(
@@ -322,7 +321,7 @@ def user_subquery(node: exp.Expr, scope: Scope, user: str) -> UserSubquery | Non
             )
         turned = plain.this is pair[1]
         kind = type(plain)
-        inequality = (kind if not turned else _TURNED.get(kind, kind), *pair)
+        inequality = (kind if not turned else MIRRORED.get(kind, kind), *pair)
     set_where(inner, kept)
     if any(not is_inner(column) for column in inner.find_all(exp.Column)):
         raise unsupported("a column of the SELECT around a subquery, outside of WHERE", "compare it in WHERE")

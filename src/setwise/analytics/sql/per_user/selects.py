@@ -11,6 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from setwise.analytics.rows.derivation import (
+    NUMBERING_FUNCTIONS,
     USER_FUNCTIONS,
     AddColumns,
     AddWindows,
@@ -425,7 +426,6 @@ def _is_star(node: exp.Expr) -> bool:
 MOST_ROWS = 1_000_000
 """The largest distance in rows of LAG and LEAD, and the most preceding rows of a window."""
 
-_NUMBERED = (WindowFunction.ROW_NUMBER, WindowFunction.RANK, WindowFunction.DENSE_RANK)
 _SHIFTED = (WindowFunction.LAG, WindowFunction.LEAD)
 _WINDOW_FUNCTIONS = f"write one of {', '.join(WindowFunction)}"
 _FRAMES = "write ROWS BETWEEN n PRECEDING AND CURRENT ROW, or leave the frame out"
@@ -537,7 +537,7 @@ def _with_arguments(
         window = replace(window, preceding=None)  # numbers and neighbours of rows do not depend on the frame
     if function not in USER_FUNCTIONS and not window.order:
         raise InvalidParameter(f"{function} needs an order: write ORDER BY after PARTITION BY")
-    if function in _NUMBERED:
+    if function in NUMBERING_FUNCTIONS:
         if arguments:
             raise InvalidParameter(f"{function} takes no arguments")
         return window

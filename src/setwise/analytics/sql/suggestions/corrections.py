@@ -16,7 +16,7 @@ from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import conjunction, set_where
 from setwise.analytics.sql.row_values import TRUNCATIONS
 from setwise.analytics.sql.suggestions.rewrites import close_statements, statements_about_values
-from setwise.analytics.sql.syntax import parse, quote_reserved_words
+from setwise.analytics.sql.syntax import SETS_OF_GROUPS, SETS_OF_GROUPS_NODES, parse, quote_reserved_words
 from setwise.analytics.sql.time_units import FORMATS, format_released
 from setwise.errors import InvalidParameter
 
@@ -27,8 +27,6 @@ _SIMILAR = 0.75
 ColumnsOf = Callable[[str], Sequence[str]]
 """A function that takes the name of a table and returns the names of its columns, none if they are not known."""
 
-_SETS = ("rollup", "cube", "grouping_sets")
-_SET_NODES = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _PATTERNS = {
     **dict.fromkeys(("STARTS_WITH", "STARTSWITH", "PREFIX"), "{}%"),
     **dict.fromkeys(("ENDS_WITH", "ENDSWITH", "SUFFIX"), "%{}"),
@@ -479,10 +477,10 @@ def _rewrite_select(select: exp.Expr, user: str) -> None:
     group = select.args.get("group")
     if group is not None:
         flat: list[exp.Expr] = []
-        for key in [*group.expressions, *(key for name in _SETS for key in group.args.get(name) or [])]:
+        for key in [*group.expressions, *(key for name in SETS_OF_GROUPS for key in group.args.get(name) or [])]:
             columns = list(key.find_all(exp.Column))
             refused = inner or any(column.name.lower() == user.lower() for column in columns)
-            flat += columns if isinstance(key, _SET_NODES) and refused else [key]
+            flat += columns if isinstance(key, SETS_OF_GROUPS_NODES) and refused else [key]
         kept = [each for each in flat if inner or each.name.lower() != user.lower()]
         select.set("group", exp.Group(expressions=kept) if kept else None)
         if not inner and len(kept) < len(flat):
