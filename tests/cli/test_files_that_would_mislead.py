@@ -383,3 +383,27 @@ def test_a_remark_below_the_rows_is_noted(setwise: Command, tmp_path: Path):
     path = tmp_path / "export.csv"
     path.write_text(table(plain) + "\n400 rows exported,,\n")
     assert "its last line has one cell alone, '400 rows exported'" in ask(setwise, path).stderr
+
+
+def test_amounts_in_several_currencies_are_not_made_one(setwise: Command, tmp_path: Path):
+    """The command took out both signs, so that dollars were added to euros."""
+    path = tmp_path / "amounts.csv"
+    path.write_text(table(lambda user: f"{CITIES[user % 4]},{'$' if user % 2 else '€'}{user % 50}"))
+    refused = ask(setwise, path)
+    assert "convert them to one currency in the file" in refused.stderr
+    assert "the copy" not in refused.stderr
+
+
+def test_an_error_of_a_spreadsheet_is_an_empty_cell_and_no_number(setwise: Command, tmp_path: Path):
+    path = tmp_path / "amounts.csv"
+    path.write_text(table(lambda user: f"{CITIES[user % 4]},{'#DIV/0!' if user % 20 == 0 else user % 50}"))
+    assert "--null '#DIV/0!'" in ask(setwise, path).stderr
+    assert "--null '#DIV/0!'" in setwise("check", path).stdout
+
+
+@pytest.mark.parametrize("mark", ["\u200b", "\ufeff", "\0"])
+def test_names_of_columns_have_no_characters_that_are_not_seen(mark: str, setwise: Command, tmp_path: Path):
+    """The refusal said that the table has no column city, and that the table has the column city."""
+    path = tmp_path / "names.csv"
+    path.write_text(table(plain, f"\ufeffuser,city{mark},amount"))
+    assert_counts(ask(setwise, path))
