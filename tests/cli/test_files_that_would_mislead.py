@@ -407,3 +407,24 @@ def test_names_of_columns_have_no_characters_that_are_not_seen(mark: str, setwis
     path = tmp_path / "names.csv"
     path.write_text(table(plain, f"\ufeffuser,city{mark},amount"))
     assert_counts(ask(setwise, path))
+
+
+def test_a_file_that_needs_options_and_a_copy_is_read_at_the_second_attempt(setwise: Command, tmp_path: Path):
+    """The first refusal named the separator alone, and the second the signs."""
+    path = tmp_path / "euros.csv"
+    rows = [f"u{user};{CITIES[user % 4]};1.{user % 50 + 100},50 €\n" for user in USERS]
+    path.write_text("user;city;amount\n" + "".join(rows))
+    done = pasted(setwise, ask(setwise, path))
+    assert_counts(done)
+    rows = json.loads(done.stdout[done.stdout.find('{"') :])["rows"]
+    assert all(row["mean"]["value"] == pytest.approx(1125, abs=60) for row in rows)
+
+
+def test_lines_that_end_in_carriage_returns_alone_are_read_in_the_copy_of_the_note(setwise: Command, tmp_path: Path):
+    path = tmp_path / "mixed.csv"
+    rows = [line(user) + ("\r" if user % 5 == 0 else "\n") for user in USERS]
+    path.write_bytes("".join(["user,city,amount\n", *rows]).encode())
+    noted = " ".join(ask(setwise, path).stderr.split())
+    command = noted[noted.index("tr '") :].partition(" note: ")[0]
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    assert_counts(ask(setwise, tmp_path / "mixed.clean.csv"))

@@ -170,6 +170,9 @@ def _advice(
     readings = check.readings()
     if readings:
         return _choices(source, readings, types, user)
+    copy = next((copy for name, copy in check.number_copies().items() if _sums(asked, name)), "")
+    if copy:  # with options alone, the next refusal would be about these numbers
+        return _ask_copy(source, copy, asked)
     words = _without_float_user(user, _needed_options(check, types))
     unguessed = _missing_options([option for note in notes for option in _pairs(note.options)], words)
     words += unguessed
@@ -184,6 +187,15 @@ def _advice(
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _sums(words: Sequence[str], name: str) -> bool:
+    """Return whether the command-line `words` ask for an aggregate of the numbers of the column `name`."""
+    column = rf'"?{re.escape(name)}(?!\w)'
+    aggregate = re.compile(
+        rf"\b(SUM|AVG|MEDIAN|VARIANCE|STDDEV|PERCENTILE_CONT|PRIVATE_M..)\s*\(\s*{column}", re.IGNORECASE
+    )
+    return ("--value", name) in pairwise(words) or any(aggregate.search(word) for word in words)
 
 
 def _unwrapping(source: str, csv: "CsvOptions") -> str:

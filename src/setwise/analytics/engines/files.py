@@ -154,10 +154,11 @@ _OTHER_TEXTS = {
 
 
 def _is_archive_of_files(file: TableFile) -> bool:
-    """Return whether a zip archive holds files, and is not a spreadsheet, which is a zip archive of its sheets."""
+    """Return whether a zip archive holds a file of data; a spreadsheet is a zip archive of its sheets."""
+    endings = (*CSV_SEPARATORS, ".txt", ".json", ".jsonl", *PARQUET_SUFFIXES)
     try:
         with file.open("rb") as opened, zipfile.ZipFile(opened) as archive:
-            return not any(name.startswith(("xl/", "[Content_Types]", "mimetype")) for name in archive.namelist())
+            return any(name.lower().endswith(endings) for name in archive.namelist())
     except (OSError, zipfile.BadZipFile):
         return False
 

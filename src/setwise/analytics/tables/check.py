@@ -5,6 +5,7 @@ file is guessed from its rows. Queries never use these guesses: the data holder 
 row can change how a file is read. `unread_cells.py` has the scan before a question is charged.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -122,6 +123,12 @@ class TableCheck:
                     f"would be skipped; --type {column.name}=text reads them as text"
                 )
         return notes
+
+    def number_copies(self) -> dict[str, str]:
+        """Return the shell commands that write a copy of the file with plain numbers, by the column that needs them."""
+        found = {name: remark for remark in self.remarks for name in re.findall("numbers of '([^']*)' have", remark)}
+        commands = {name: re.search("(?:sed -e|python3 -c) .*", remark) for name, remark in found.items()}
+        return {name: command[0] for name, command in commands.items() if command is not None}
 
     @property
     def unchosen(self) -> tuple[str, ...]:

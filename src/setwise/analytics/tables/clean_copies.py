@@ -171,6 +171,22 @@ def with_unwrapped_lines(file: TableFile, csv: CsvOptions) -> str:
     return f"{join(['sed', '-e', edit, str(file)])} > {quote(copy_of(file))}"
 
 
+def with_line_feeds(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a copy of `file` with line feeds in place of carriage returns alone.
+
+    `csv` says how the file is written. The result is "" if the copy would help little, or if no shell command can copy
+    the file (see `can_be_copied`).
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    if not can_be_copied(file, csv.encoding):
+        return ""
+    text = read_sample(file, form)
+    ended = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not re.search(r"\r(?!\n)", text) or 2 * _lost_lines(ended, form) >= _lost_lines(text, form):
+        return ""
+    return f"tr '\\r' '\\n' < {quote(str(file))} > {quote(copy_of(file))}"
+
+
 def with_mended_quotes(file: TableFile, csv: CsvOptions) -> str:
     """Return a shell command that writes a copy of `file` with quotes doubled that stand within cells, as in 12" pipe.
 

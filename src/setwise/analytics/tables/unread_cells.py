@@ -27,6 +27,7 @@ from setwise.analytics.tables.clean_copies import (
     COPY,
     signs_note,
     with_doubled_quotes,
+    with_line_feeds,
     with_mended_quotes,
     with_unwrapped_lines,
 )
@@ -387,6 +388,8 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter
         if copy:
             escaped = "quotes within cells are escaped by a backslash, and not doubled as CSV has them"
             return [ScanNote(f"{lost}: {escaped}; a copy that is read: {copy}", copy_command=copy)]
+        if len(files) == 1 and (copy := with_line_feeds(files[0], csv)):
+            return [ScanNote(f"{lost}: some lines end in carriage returns alone; a copy that is read: {copy}")]
         if len(files) == 1 and (copy := with_mended_quotes(files[0], csv)):
             lost += ": quotes within cells are not doubled"
             return [ScanNote(f"{lost}; a copy that is read: {copy}", copy_command=copy)]
