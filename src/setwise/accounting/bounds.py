@@ -227,11 +227,12 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 
 
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
-    """Return the uses in `kinds` without the uses of tiny loss, and a bound s on the loss of the uses left out.
+    """Return (uses, s): the uses in `kinds` without some of tiny loss, and a bound s on the loss of these.
 
-    s is the sum of the largest losses of the uses left out. So the caller bounds only the returned uses, and adds s to
-    their epsilon. Bounds are computed on a grid of epsilons, whose errors may be larger than the effect of a use of
-    tiny loss. So without this step, one more such use could make a bound smaller.
+    s is the sum of the largest losses of the uses left out. The caller bounds only the returned uses and adds s to
+    their epsilon, which gives a bound for all uses. Without this step, one more use of tiny loss could make a bound
+    smaller: bounds are computed on a grid of epsilons, and the error of the grid may be larger than the effect of such
+    a use.
 
     Returns None if no use can be left out, if no use has bounded range, if some use may fail outright, or if some use
     has neither a dominating pair nor bounded range.

@@ -136,11 +136,14 @@ class _Target:
         return self._log(estimated_delta(self.plan(value), self.epsilon))
 
     def calibrated(self, value: float) -> Calibrated:
-        """Return the result of the calibration for the plan's `value`, whose delta `excess` has certified before.
+        """Return the result of the calibration: the plan with its free parameter set to `value`, and certified bounds.
 
-        `value` is the value of the plan's free parameter: its noise, epsilon or count. Its certified delta is tightened
-        by upper bounds for analysts who may choose more on the fly, and by lower bounds for analysts who may choose
-        less; both are valid here too.
+        The free parameter is a noise scale, an epsilon or a count. The bounds are on the delta of the plan's uses. They
+        were computed when `excess` tried `value`, and are tightened here. An analyst who may choose more on the fly
+        reaches at least this delta, and an analyst who may choose less at most this delta, so upper bounds for the
+        former and lower bounds for the latter are used too.
+
+        Requires: `excess(value)` was called before and found a bound.
         """
         uses = tuple(self.plan(value))
         composition = compose(uses, self.interaction)

@@ -427,13 +427,12 @@ class Composition:
         return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
-        """Return a lower bound on the delta or epsilon that `target` asks for, from the uses with a known optimum.
+        """Return a lower bound on the delta or epsilon that `target` asks for, from a part of the uses.
 
-        The optimum is the worst case over all analysts; it can be computed for uses with a dominating pair or bounded
-        range. Leaving the other uses out reveals less, so the lower end of the bracket (a certified interval) for these
-        uses is valid for all uses. `effort` says how narrow that bracket must be. The result is 0 if there are no such
-        uses, if their bracket cannot be computed, or if there are no other uses, because the caller then has the
-        bracket already.
+        The part has the uses with a dominating pair or bounded range, for which the worst case over all analysts can be
+        computed. Leaving the other uses out reveals less, so a lower bound for the part is valid for all uses. `effort`
+        says how closely the worst case is computed. The result is 0 if the part is empty, if its worst case cannot be
+        computed, or if it has all uses, because the caller then has the bound already.
         """
         # Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
         # these uses is a lower bound for all uses. If all uses are of these two kinds, the caller has their bracket

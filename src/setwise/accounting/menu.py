@@ -101,11 +101,12 @@ class Menu:
         return cls(epsilon, delta, priced, _largest_budget(priced, epsilon, delta))
 
     def cost(self, use: Use) -> int:
-        """Return the price of all uses counted by `use` (a guarantee and a count), in units of the menu's budget.
+        """Return the price of all runs of `use` (a guarantee and a count) together, in whole units of the budget.
 
-        A menu is a price list for guarantees. One use costs as much as the cheapest listed guarantee that it satisfies.
+        A menu is a price list for guarantees. One run costs as much as the cheapest listed guarantee that implies its
+        own. For example, 3 runs cost 36 units if one run costs 12.
 
-        Raises: `InvalidParameter` if the use satisfies no listed guarantee.
+        Raises: `InvalidParameter` if no listed guarantee covers `use`.
         """
         costs = [cost for item, cost in self.items if _no_worse(use.guarantee, item)]
         if not costs:

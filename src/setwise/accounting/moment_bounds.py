@@ -52,10 +52,14 @@ def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield upper bounds that leave out some uses of bounded loss, and add their largest losses to epsilon instead.
 
-    At very small deltas such a bound can be lower than all other bounds on the uses in `kinds`. The first bound leaves
-    out all bounded-range uses, and the second all uses with bounded loss. Nothing is yielded if there are no
-    bounded-range uses, or if some use has neither a dominating pair nor bounded range. Nothing is yielded either if all
-    losses are bounded, because basic composition then gives the same bound.
+    At very small deltas such a bound can be lower than all other bounds on the uses in `kinds`.
+
+    - The first bound leaves out all bounded-range uses.
+    - The second leaves out all uses of bounded loss. It is yielded only if some use with a fixed dominating pair is
+      among them, because otherwise it is the first.
+
+    Nothing is yielded if there are no bounded-range uses, or if some use has neither a dominating pair nor bounded
+    range. Nothing is yielded either if all losses are bounded, because basic composition then gives the same bound.
 
     Theorem: docs/optimal-composition.md, "Losses that hardly count"; its proof holds for losses of any size.
     """

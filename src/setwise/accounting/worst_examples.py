@@ -41,12 +41,12 @@ WORST_EXAMPLES = WorstExampleConfig()
 
 
 def worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield at most one lower bound on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`.
+    """Yield a lower bound on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`, or nothing.
 
-    The bound replaces each bounded-range use by a randomized response that satisfies its guarantee. Of these responses,
-    the one with nearly the largest delta or epsilon is taken. Nothing is yielded if no use has bounded range, if some
-    use has neither bounded range nor a dominating pair, or if `target` lies where delta hardly changes with epsilon, so
-    that the worst response cannot be estimated.
+    In the bound, each bounded-range use is a randomized response that satisfies the guarantee of the use. There are
+    many such responses; the one is taken that is estimated to reach the largest delta or epsilon. Nothing is yielded in
+    three cases: if no use has bounded range, if some use has neither bounded range nor a dominating pair, and if delta
+    hardly changes with epsilon near `target`, so that the worst response cannot be estimated.
     """
     # The privacy loss of an epsilon-bounded-range response is t or t - epsilon. Any t in (0, epsilon) is valid.
     # `worst_t` chooses the t that costs most if the overall delta falls with the overall epsilon x like exp(-tilt x);

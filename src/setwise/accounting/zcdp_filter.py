@@ -172,10 +172,11 @@ class ZcdpOdometer:
         return replace(self, spent=self.spent.plus(use))
 
     def epsilon(self) -> float:
-        """Return an upper bound on the privacy loss of all uses so far, which holds with probability 1 - `delta`.
+        """Return an upper bound on the privacy loss of all uses so far.
 
-        The bound is infinite if the probabilities of outright failure (in which everything may be revealed) add up to
-        more than their share of delta.
+        With probability at least 1 - `delta`, the losses exceed this bound at no time. A share of `delta`
+        (`failure_share`) is set aside for outright failures, in which everything may be revealed. The bound is infinite
+        if the failure probabilities of the uses add up to more than this share.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """

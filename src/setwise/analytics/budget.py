@@ -165,7 +165,11 @@ class Within:
         )
 
     def total(self, epsilon: Fraction) -> Total:
-        """Return the (epsilon, delta) budget with the given epsilon and this record's delta, counts and mechanism."""
+        """Return the budget with the given `epsilon` and this record's delta, noise of counts and mechanism.
+
+        A `Within` states a wanted accuracy instead of an epsilon. The planner looks for the smallest epsilon that
+        reaches the accuracy, and plans with the budget for each epsilon that it tries.
+        """
         return Total(
             epsilon=epsilon, delta=self.delta, counts=self.counts, mechanism=self.mechanism, from_accuracy=True
         )

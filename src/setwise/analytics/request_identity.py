@@ -32,6 +32,8 @@ VERSION = 2
 class TableIdentity:
     """The tables that a request reads: the private table with its `name` and `user` column, and the `joins` to it.
 
+    They become a part of the request's text, by which a retry is told from another question.
+
     - `sources` maps the name of each table to a text that identifies its data (see `identify_source`).
     - `versions` maps lake tables and stored objects to the versions that are read, so that a retry can read them again.
     - `derivation` is a text that identifies what SQL computes from the joined rows before they are aggregated, such as

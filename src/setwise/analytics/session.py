@@ -198,9 +198,10 @@ class Session(Askable):
         return read_domain(domain, self._location)
 
     def budget(self, words: BudgetWords) -> AskedBudget:
-        """Return the budget that the keyword arguments `words` state: an (epsilon, delta), an accuracy, or `Draws`.
+        """Return the budget that the keyword arguments `words` of a question state, in one of three forms.
 
-        `Draws` are the guarantees of the single mechanisms for which the account pays.
+        It is an (epsilon, delta), an accuracy (`Within`), or `Draws`. `Draws` name guarantees of single mechanisms that
+        the session's account registered when it was opened; with them, `words` need not state an epsilon.
         Raises: `InvalidParameter` if `words` state no budget and no account pays for the session's questions.
         """
         if words.get("epsilon") is None and words.get("within") is None and self._account is None:

@@ -242,9 +242,10 @@ class Totals:
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return one zCDP guarantee with a failure probability, which stands for the whole budget.
+        """Return one use, with a zCDP guarantee and a failure probability, that stands for the whole budget.
 
-        The guarantee reveals as much as the whole budget allows. It is used to compose the budget with other budgets.
+        The use reveals as much as everything that the budget can pay for. It takes the place of the account when the
+        budget is composed with other budgets.
         """
         return (Use(ZeroConcentratedDP(rho=self.rho, delta=self.failure)),)
 

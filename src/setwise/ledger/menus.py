@@ -100,7 +100,11 @@ class MenuTotals:
 
     @property
     def menu(self) -> Menu:
-        """The list (menu) of guarantees with their costs, and the account's budget, both in units, as a `Menu`."""
+        """The account's budget and price list as a `Menu`: the guarantees that it pays for, and the price of one use.
+
+        Prices and budget are whole numbers of the menu's own units. For example, a budget of 300 pays for 25 uses at 12
+        units.
+        """
         items: list[tuple[MenuItem, int]] = []
         for written, cost in self.items:
             guarantee = parse_use(written).guarantee

@@ -287,7 +287,8 @@ class CapTotals:
         """Return a sentence about what the cap (a dataset's joint budget) lacks to pay for `uses`, or None if it can.
 
         `uses` are privacy guarantees with counts. `remaining` maps each balance of the cap to the units that remain in
-        it (2^60 when full), and `rule` says which balances pay: "wallet" (mu squared), "sum" (of epsilons) or both.
+        it (2^60 units are the full balance), and `rule` says which balances pay: "wallet" (mu squared), "sum" (of
+        epsilons) or both.
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
@@ -347,10 +348,11 @@ class CapTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the whole budget of the cap (a dataset's joint budget) as two guarantees, in which it can be composed.
+        """Return two uses that stand for the whole budget of the cap (a dataset's joint budget) when it is composed.
 
-        The guarantees are Gaussian noise of the cap's mu^2, and (0, `failure`)-DP, where `failure` is the cap's limit
-        on the probability of outright failures (which may reveal everything). The second is left out if `failure` is 0.
+        The uses are Gaussian noise of the cap's mu^2, and (0, `failure`)-DP, where `failure` is the cap's limit on the
+        probability of outright failures (which may reveal everything). The second is left out if `failure` is 0.
+        Together they reveal at least as much as everything that the cap can pay for.
         """
         return wallet_as_uses(self.wallet, self.failure)
 
@@ -449,11 +451,11 @@ class _Costs:
 
 @lru_cache(maxsize=4096)
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
-    """Return the costs of `uses` (privacy guarantees with counts) in units of the balances of `cap`.
+    """Return what `uses` (privacy guarantees with counts) cost in each balance of `cap`, in units.
 
-    The cap is a dataset's joint budget, and one unit is 2^-60 of a full balance. In the cap's wallet (mu squared),
-    `uses` cost more if less remains after the payment. So the result has a list of 41 prices in the wallet, each for
-    one amount that remains. The result is cached.
+    The cap is a dataset's joint budget, and one unit is 2^-60 of a full balance. In the balance "wallet" (mu squared),
+    the same uses cost more if less remains after the payment. So the result has a list of at most 41 pairs (units that
+    remain, units to pay), from which the caller takes a pair that fits the present balance. The result is cached.
     """
     wallet = cap.wallet
     # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is

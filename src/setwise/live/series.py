@@ -263,10 +263,11 @@ class LiveSeries:
         return texts
 
     def _state_address(self, state: str | None, engine: str | None) -> str:
-        """Return the address of the private state (counted users and noise): `state`, or the recorded one for None.
+        """Return the address of the series' private state (counted users and noise).
 
-        Addresses are recorded without passwords. So if `engine` (an address from the caller) is the recorded address
-        with a password, `engine` is returned.
+        This is `state`, an address that the caller gave. If `state` is None, it is the address that was recorded when
+        the series was opened. Addresses are recorded without passwords. So if `engine`, the address of the caller's
+        database, is the recorded address apart from its password, `engine` is returned, because it has the password.
         """
         if state is not None:
             return state

@@ -118,9 +118,11 @@ class SeriesTerms:
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 
     def changeable(self) -> int:
-        """Return the largest number of groups whose counts one user (or one day of a user, by `unit`) can change.
+        """Return the largest number of groups whose counts one protected unit can change.
 
-        The noise is calibrated to this number, from which the sensitivity of the counts follows.
+        The protected unit is a user or, if `unit` says so, one day of a user. The number is the limit `contributions`
+        or, if fewer groups are public, the number of public groups. The sensitivity of the counts, and with it their
+        noise, is computed from it.
         """
         return self.contributions if self.domain is None else min(self.contributions, len(self.domain))
 

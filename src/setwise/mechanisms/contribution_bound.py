@@ -384,14 +384,15 @@ def _noise_of_shares(
 
 @lru_cache(maxsize=1024)
 def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
-    """Return (threshold for one bin, threshold for the sum of two bins) above which a noisy number shows users.
+    """Return the noisy numbers of users above which one bin, or two bins together, are taken to have users.
 
-    A bin is a range of numbers of groups (or rows) per user, and the search adds Laplace noise to the number of users
-    in each bin. Both thresholds are in users. The noise of an empty bin exceeds the first with probability at most
-    `chance` / 2, and the summed noise of two empty bins exceeds the second with probability at most `chance` / 2.
+    A bin is a range of numbers of groups (or rows) per user. The private search adds Laplace noise to the number of
+    users in each bin. The result is (threshold for one bin, threshold for the sum of two bins), in users. The noise of
+    an empty bin exceeds the first with probability at most `chance` / 2, and the noise of two empty bins together
+    exceeds the second with probability at most `chance` / 2.
 
-    `scale` is the noise scale of one bin, in units of 1 / `UNITS` users. (Users are divided between bins in such
-    units.)
+    `scale` is the noise scale of one bin, in 1,024ths of a user (`UNITS`), because a user may be divided between two
+    bins.
     """
     alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
     # Discrete noise is at most half a unit larger than continuous noise of the same scale.

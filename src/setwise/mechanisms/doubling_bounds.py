@@ -268,9 +268,10 @@ class DoublingBounds:
     def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
         """Return the indices, -85 to 85, of the first and the last bin that are taken to have values.
 
-        `noisy` has the noisy number of values in each bin. A bin is taken to have values if this number exceeds
-        `threshold`, or a lower threshold (`near_threshold` or `neighbour_threshold`) near other bins with values. If no
-        bin exceeds `threshold`, the bin with the highest number is taken instead.
+        `noisy` has the noisy number of values in each of the 171 bins. A bin is taken to have values if this number
+        exceeds `threshold`. Near such bins a lower threshold is enough (`near_threshold` for bins about as far from 0,
+        `neighbour_threshold` for the next bin). If no bin exceeds `threshold`, the bin with the highest number is
+        taken.
         """
         # Three steps. First, the bins above `threshold` are taken; if there are none, the bin with the highest number
         # is taken. Second, bins about as far from 0 as the outermost of these, on either side, are taken if they are

@@ -75,9 +75,10 @@ def lower_ends(
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return, for each pair of a noisy count x in `x` and an exact count c in `c`, whether noise can explain x.
 
-        Noise explains x if a noisy count of x or more is not too rare among the released noisy counts of a group whose
-        exact count is c: P[Z >= x - c | Z > threshold - c] > miss, where Z is the noise. `threshold` (which released
-        noisy counts exceed) and `miss` (the probability of an error) are arguments of `lower_ends`.
+        Only groups are listed whose noisy counts exceed `threshold`. Noise can explain x if, among such noisy counts of
+        a group with the exact count c, a count of x or more is not too rare: P[Z >= x - c | Z > threshold - c] > miss.
+        Z is the noise, and `miss` the allowed probability of an error; both, and `threshold`, are arguments of
+        `lower_ends`. The lower end of an interval is the smallest possible c that passes.
         """
         # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.
         released = noise.log_tail(threshold + 1 - c)

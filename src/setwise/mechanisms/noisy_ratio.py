@@ -75,11 +75,12 @@ class NoisyRatio:
 
 
 def _explained_by_noise(reach: int, rows: int, noise: Counts, miss: Fraction) -> Callable[[float], float]:
-    """Return a function that maps theta to a bound on the absolute value of noisy sum - theta * noisy number of rows.
+    """Return a function of theta: a bound on |noisy sum - theta * noisy number of rows| if theta is the exact quotient.
 
-    theta is the quotient of the exact sum and the exact number, so only noise is left in this difference. The bound
-    fails with probability at most `miss`. One user adds at most `rows * reach` to the sum and at most `rows` to the
-    number of rows. `noise` is the kind of noise on both, and its scale for sensitivity 1.
+    The exact quotient is exact sum / exact number of rows. For it, the difference consists of noise only, so the bound
+    fails with probability at most `miss`. The caller looks for every theta that is within the bound, to make a
+    confidence interval. One user adds at most `rows * reach` to the sum and at most `rows` to the number of rows.
+    `noise` is the kind of noise on both, and its scale for sensitivity 1.
     """
     match noise:
         case LaplaceCounts():  # each noise exceeds its radius with probability miss / 2

@@ -193,11 +193,12 @@ class GridQuantiles:
         return (*before, cut // self._units, *self._pick_between(upper, middle + 1, last, randomness))
 
     def _share(self, first: int, middle: int, last: int) -> Fraction:
-        """Return which share of the values between two quantiles should lie below a third quantile between the two.
+        """Return which share of the values between two quantiles picked before should lie below another quantile.
 
-        The third quantile has the index `middle`, and the two others have the indices `first` - 1 and `last`; if one
-        does not exist, the end of the grid takes its place. The share is rounded to a small denominator, so that scores
-        stay small whole numbers.
+        `middle` is the index of this other quantile. It is picked among the values between the quantiles `first` - 1
+        and `last`; if one of these does not exist, the end of the grid takes its place. For example, the quartile 1/4
+        has the share 1/2 of the values below the median. The share is rounded to a small denominator, because
+        candidates for the quantile get scores from it that have to be small whole numbers.
         """
         ends = (Fraction(0), *self.shares, Fraction(1))
         low, high = ends[first], ends[last + 1]
@@ -221,8 +222,8 @@ class GridQuantiles:
     def rank_error(self, number: int, confidence: Fraction) -> int:
         """Return a bound on the rank error of the quantile with index `number`, as a number of values.
 
-        The rank error is how many values lie between the picked cell and the true quantile. The bound holds with
-        probability `confidence`.
+        The mechanism picks a cell of a grid for each quantile. The rank error says how many values lie between this
+        cell and the true quantile. With probability `confidence`, it is at most the result.
         """
         # It adds up the errors of all picks that lead to this quantile. A pick among c candidates misses the best score
         # by at most (log(c) + X) / rate, whatever was picked before. X is exponential with mean 1, and rate is epsilon

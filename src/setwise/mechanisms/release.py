@@ -141,9 +141,9 @@ class Release:
     - `items` are the released groups, highest first.
     - `spent` are the guarantees, with counts, that the run cost.
     - `complete` is False if a top k found fewer than k groups, or if a limit may have left out groups.
-    - `noise` is the noise of the counts; None without counts.
-    - `selection` says how noisy counts chose the items; None if the items were fixed before.
-    - `least` is the smallest exact count that a listed item can have.
+    - `noise` is the noise that was added to the counts; None if no counts are released.
+    - `selection` says how noisy counts decided which groups are listed; None if that was decided before.
+    - `least` is the smallest exact count that a listed group can have; intervals do not go below it.
 
     Raises: `InvalidParameter` if there are noisy counts without `noise`, or more items than candidates.
     """

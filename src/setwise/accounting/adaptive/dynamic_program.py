@@ -296,13 +296,16 @@ def merge_groups(groups: Sequence[Group]) -> list[Group]:
 
 @lru_cache(maxsize=64)
 def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
-    """Return the input of the dynamic program that computes the largest delta over every adaptive order of `groups`.
+    """Return the input of the dynamic program that bounds delta over every adaptive order of the mechanisms `groups`.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). If there are too many combinations of remaining uses, the
-    result has a price for each use, and the program tracks only the sum of the prices of the remaining uses (see
-    `DrawOrders`). In that case the program computes an upper bound instead of the largest delta. The prices are chosen
-    so that the upper bound is only a little too large if delta, as a function of the overall epsilon x, falls about
-    like exp(-`tilt` x).
+    `groups` are bounded-range mechanisms as (epsilon, count). The program needs a state for every combination of
+    remaining uses, such as 3 uses of epsilon 0.1 and 7 of epsilon 0.2. If there are few combinations, it computes the
+    largest delta.
+
+    If there are too many, the result gives each use a price, and a state is only the sum of the prices of the remaining
+    uses (see `DrawOrders`). The program then computes an upper bound on the largest delta. The prices are chosen so
+    that this bound is only a little too large if delta, as a function of the overall epsilon x, falls about like
+    exp(-`tilt` x).
     """
     # A state is the vector of remaining counts. If there would be too many vectors, a state is a sum of prices instead
     # (see `DrawOrders`), and the maximum is only an upper bound on delta, because impossible orders are allowed too. To

@@ -326,13 +326,14 @@ class BoundedRangeStep:
 
         The privacy profile (delta as a function of epsilon) of one more mechanism is a maximum over grid cells, the
         intervals between neighbouring grid points, and over t, the larger of the two losses that the mechanism can
-        have. The three classes are evaluated in different ways, to save time.
+        have. To save time, the three classes are evaluated in different ways.
 
-        - Smooth cells are cells where the best t varies little, so that many cells share the same few t. They are
-          triples (j, first, last): the cells first to last - 1 are evaluated with t from j to j + 1 grid steps.
-        - Rough cells are other cells, as an array of indices.
-        - The tail are the last cells, whose evaluation reads the profile of the later mechanisms beyond the end of its
-          grid.
+        - Smooth cells lie next to each other and have nearly the same best t, so that they share a few t. They are
+          triples (j, first, last): each of the cells first to last - 1 is tried with t from j to j + 1 grid steps.
+        - Rough cells are an array of cell indices. Their best t differs much from cell to cell, so each has t of its
+          own.
+        - The tail has all cells from an index on. Their evaluation reads the profile of the later mechanisms beyond the
+          end of its grid.
 
         `omega` has one positive number w for each cell: the best t in the cell is about epsilon + log(w).
         """

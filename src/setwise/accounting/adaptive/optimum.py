@@ -69,15 +69,16 @@ class OptimumConfig:
     """Constants for the largest delta over adaptive analysts: its first grid, and when a quick lower bound is used.
 
     Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. Below, the expected epsilon is
-    a quick estimate for an analyst who does not adapt to earlier answers. No proof depends on these constants; the text
-    below each of them says what it decides.
+    a quick estimate for an analyst who does not adapt to earlier answers. Uses have prices if too many combinations of
+    uses can remain: an upper bound then tracks only the sum of the prices of the remaining uses (see `DrawOrders`). No
+    proof depends on these constants; the text below each of them says what it decides.
     """
 
     ahead: float = 1.04
     """Length of the first grid, as a multiple of the expected epsilon. It exceeds 1 because adapting gains a little."""
     ahead_if_priced: float = 1.12
-    """The same multiple if uses have prices (see `DrawOrders`), because upper bounds on delta are larger then. The
-    estimated increase of epsilon by the prices is added to the length."""
+    """The same multiple if uses have prices, because upper bounds on delta are larger then. The estimated increase of
+    epsilon by the prices is added to the length."""
     behind: float = 0.9
     """Share of the expected epsilon below which the final profile need not be accurate, because it is not read
     there."""
@@ -314,10 +315,11 @@ class Optimum:
 
     @property
     def _needs_tilt(self) -> bool:
-        """Whether some mechanisms with fixed dominating pairs have too many privacy losses to enumerate.
+        """Whether several tilts have to be tried, because some mechanisms have too many privacy losses to enumerate.
 
-        Their losses are then rounded to a lattice (equally spaced losses), and each loss L is weighted by exp(tilt L)
-        while losses are summed. The accuracy depends on the tilt, so several tilts are tried.
+        This is about mechanisms with fixed dominating pairs. If their losses are too many, the losses are rounded to a
+        lattice (equally spaced losses). While losses are summed, the probability of each loss L is weighted by exp(tilt
+        L), to keep the digits that matter; how many are kept depends on the tilt.
         """
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
         return any(enumerate_losses(stage.uses, stages.CONFIG.most_enumerated) is None for stage in linear)

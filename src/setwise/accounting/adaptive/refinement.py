@@ -34,12 +34,13 @@ class RefinementConfig:
     A run computes a bracket on one grid of epsilons; brackets of several runs are intersected. Widths of brackets are
     relative to the upper end. Cells are the intervals between grid points. Work is the number of grid points times how
     often a mechanism is added to a privacy profile (delta as a function of epsilon); about 10^8 take a second or two.
-    No proof depends on a constant.
+    Uses have prices if too many combinations of uses can remain: an upper bound then tracks only the sum of the prices
+    of the remaining uses (see `DrawOrders`). No proof depends on a constant.
     """
 
     rough_width: float = 1e-2
-    """If the upper bound rounds epsilons up or gives uses prices, no finer grid undoes the error. By default, no
-    narrower width than this is then aimed for."""
+    """If an upper bound rounds epsilons up, or if uses have prices, the bound has an error that no finer grid removes.
+    If the caller then asks for no width, no smaller relative width than this is aimed for."""
     margin: float = 1.3
     """The first grid is chosen so that the estimated width is the wanted width divided by this."""
     fewest_cells: int = 24
@@ -52,7 +53,7 @@ class RefinementConfig:
     """Largest total work of all runs if the caller asked for a width."""
     most_unasked_work: float = 3.6e8
     """Largest total work of all runs if the caller asked for no width: a few seconds, enough for one run in which uses
-    have prices (see `DrawOrders`)."""
+    have prices."""
     quick_work: float = 1.2e8
     """Work of one run that takes about two seconds. If the caller asked for no width, the first grid is made coarser to
     keep to it, and no later run with more work is made."""
@@ -72,8 +73,8 @@ class RefinementConfig:
     the usual tilt are tried."""
     too_wide: float = 10.0
     far_too_wide: float = 0.3
-    """Rounding errors are taken to have spoilt a run if its relative width is above this, or above `too_wide` times the
-    wanted width."""
+    """Rounding errors are taken to have spoilt a run if the relative width of its bracket is above `far_too_wide`, or
+    above `too_wide` times the wanted width."""
     safety: float = 1.1
     least_finer: float = 1.25
     most_finer: float = 4.0

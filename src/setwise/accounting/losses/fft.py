@@ -33,7 +33,8 @@ class FftConfig:
     largest_transform: int = 2**22
     """Largest number of points of a transform, which limits memory and time."""
     few_losses: int = 2048
-    """A sum with fewer losses than this is convolved term by term, which loses no digits."""
+    """A sum with at most this many possible values (lattice points from the smallest to the largest sum) is convolved
+    term by term, which loses no digits."""
     reach: float = 7.0
     """Half the length of the window, in standard deviations of the weighted sum; the window lies around the mean of
     that sum."""
@@ -43,8 +44,8 @@ class FftConfig:
     farthest: float = 20.0
     """Largest reach, as a multiple of `reach`."""
     rare: float = 0.45
-    """The weighted probability beyond one end is small enough if minus its logarithm is at least this times `reach`
-    squared. For a Gaussian sum the factor would be 0.5."""
+    """The window is long enough at one end if the weighted probability beyond this end is at most exp(-`rare` reach^2).
+    For a Gaussian sum, exp(-0.5 reach^2) could be asked for."""
 
 
 CONFIG = FftConfig()
@@ -117,11 +118,11 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
 
 
 def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> Atoms:
-    """Return the distribution, within the interval `window`, of the sum of the independent losses in `parts`.
+    """Return the distribution of the sum of the independent losses in `parts`, within the interval `window`.
 
-    Each part is a number of equal losses on a lattice, that is, with equally spaced values; the sums are in ascending
-    order. If `from_above`, each computed probability is at least the true one, otherwise at most. Probabilities of
-    infinite losses are not included; callers add them.
+    A part is a number of losses with the same distribution on a lattice, that is, with equally spaced values. The sums
+    are in ascending order. If `from_above`, each computed probability is at least the true probability, otherwise at
+    most. Probabilities of infinite losses are not included; callers add them.
 
     Requires: all lattices have the same step.
     Ensures: if `from_above`, `dropped` of the result bounds the probability of sums above the window, and the first
@@ -187,11 +188,11 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
 
 
 def _convolve_directly(parts: Sequence[EqualLosses], lowest: int) -> Atoms:
-    """Return the distribution of the sum of the losses of `parts`, computed by convolution without a Fourier transform.
+    """Return the distribution of the sum of the losses in `parts`, computed by convolution without a Fourier transform.
 
-    With few losses this is quick, and more accurate than a Fourier transform, because all terms are positive. With many
-    losses it is slow. Each part is a number of equal losses. All losses are multiples of one step, and `lowest` is the
-    smallest possible sum in steps.
+    If the sum has few possible values this is quick, and more accurate than a Fourier transform, because all terms are
+    positive. With many values it is slow. A part is a number of independent losses with the same distribution. All
+    losses are multiples of one step, and `lowest` is the smallest possible sum in steps.
     """
     total = np.ones(1)
     for part in parts:

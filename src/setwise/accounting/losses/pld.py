@@ -330,12 +330,13 @@ class LatticeSum:
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return, for each use, a number of which all its losses of positive probability are multiples.
+        """Return the units of the uses; all losses of a use that have positive probability are multiples of its unit.
 
-        The numbers (units) are in ascending order, and equal numbers are listed once. Losses are rounded to a lattice,
-        a set of equally spaced losses. If the step of the lattice divides the unit of a use, its losses of positive
-        probability need no rounding. Uses whose losses lie too close together for that, or are continuous, are left
-        out.
+        For example, 0.1 is a unit of a use with the losses -0.1 and 0.1. The units are in ascending order, and equal
+        units are listed once. They serve to choose the step of the lattice (equally spaced losses to which losses are
+        rounded): if the step divides the unit of a use, these losses need no rounding. Uses whose losses are
+        continuous, or lie closer together than a lattice can be fine, are left out. The two losses of a `TwoPointLaw`
+        have no unit in common, so its larger loss is listed.
         """
         largest = self._largest_step()
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})

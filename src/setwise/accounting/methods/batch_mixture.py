@@ -1,9 +1,10 @@
 """The batch bound for bounded-range mechanisms with several epsilons next to linear mechanisms.
 
-In a batch everything is chosen up front, and linear mechanisms have fixed dominating pairs. Every bounded-range
-mechanism is then a generalized randomized response with a parameter t, and those with the same epsilon have the same t
-(docs/closed-forms.md, "Batch mixtures"). So delta is a maximum over one t for each distinct epsilon. A search
-(batch_search.py) proposes a choice of t, whose delta is a lower bound, and branch and bound certifies an upper bound.
+In a batch, all mechanisms are chosen up front; linear mechanisms are those with fixed dominating pairs. In the worst
+batch, every bounded-range mechanism is a generalized randomized response with a parameter t, and responses of the same
+epsilon have the same t (docs/closed-forms.md, "Batch mixtures"). So delta is a maximum over one t for each distinct
+epsilon. A search (batch_search.py) proposes a choice of t, whose delta is a lower bound, and branch and bound certifies
+an upper bound.
 """
 
 # In branch and bound, each mechanism is dominated by one fixed pair over a box of choices, and the box with the largest

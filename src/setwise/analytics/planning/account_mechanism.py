@@ -162,10 +162,13 @@ def _shared_noise(guarantee: Guarantee) -> Counts:
 
 
 def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatus) -> KnownGumbel | UnknownGumbel:
-    """Return the mechanism that picks the top k groups, where each pick has epsilon-bounded range.
+    """Return the mechanism that picks the top k groups, where each pick has `epsilon`-bounded range.
 
-    `bounds` has the query's k, public groups and limits per user. For private groups, the delta of the threshold is
-    taken from `draws`, or from what the account of `status` registered.
+    - `bounds` has the query's k, public groups and limits per user.
+    - `draws` are the guarantees that the question names, out of those that its account registered.
+    - `status` is the status of the account. If the groups are private, it must have registered a guarantee for the
+      threshold that hides groups with few users. `draws` may say with which delta; otherwise the registered delta is
+      taken.
     """
     assert bounds.k is not None
     if bounds.domain is not None:

@@ -2,8 +2,8 @@
 
 The search spends a tenth of the question's epsilon. The query is then planned again with the bounds that the search
 found, and answered within the remaining budget. This second plan must not fail, because by then the question has been
-charged and private rows have been read. Therefore `budgeted_query`, which costs at least as much as the query with any
-bounds that can be found, is planned before the charge.
+charged and private rows have been read. Therefore a stand-in is planned before the charge: the query with such bounds
+that it costs at least as much as with any bounds that can be found (`budgeted_query`).
 """
 
 import threading
@@ -507,10 +507,11 @@ def bounds_in_words(record: Mapping[str, object]) -> str:
 
 
 def rows_found(stated_query: Query, found_bounds: FoundBounds) -> dict[int, FoundContributions]:
-    """Return what a search found about the rows of a user, for each statistic that left its limit on rows open.
+    """Return the limit on one user's rows that a search found, for each statistic of the query that had left it open.
 
-    The keys are the indexes of these statistics in the query. `stated_query` is the query as the analyst stated it, and
-    `found_bounds` are the results of its search.
+    The keys are the indexes of these statistics in the query. A value has the most rows of one user that count in a
+    group, and the noisy share of rows that this limit leaves out. `stated_query` is the query as the analyst stated it,
+    and `found_bounds` are the results of its search.
     """
     found = dict(zip(_searched_row_measures(stated_query), found_bounds.rows, strict=True))
     statistics = enumerate(stated_query.statistics)

@@ -118,10 +118,13 @@ class ExpectedError:
         return min(kept / min(times * self.groups, fewest), users * rows)
 
     def _shown(self, kept: float, users: float, contributions: int, rows: int) -> float:
-        """Return the expected share, from 0 to 1, of the counted rows that are in groups which the answer shows.
+        """Return the expected share, from 0 to 1, of the counted rows that lie in groups which the answer shows.
 
-        `kept` is the number of counted rows, and `users` the number of users. `contributions` is the limit on a user's
-        groups, and `rows` the limit on a user's rows in a group; with higher limits, more noise hides more groups.
+        Groups of too few rows are hidden by noise and threshold. Higher limits on one user need more noise, which hides
+        more groups.
+
+        - `kept` is the number of counted rows, and `users` the number of users.
+        - `contributions` is the limit on a user's groups, and `rows` the limit on a user's rows in a group.
         """
         # The i-th largest group is taken to have 1 / sqrt(i) times the rows of the largest one, and the answer to be
         # about `groups` groups. So the first n of them have sqrt(n / groups) of the rows. In rounds, which find groups
@@ -215,10 +218,10 @@ def _errors_of_rows(
 
 
 def _distinct(rows: float, expected: ExpectedError) -> float:
-    """Return about how many different values `rows` rows have, for rows spread evenly over the groups of the answer.
+    """Return about how many distinct values `rows` rows have, counted in each group by itself and added up.
 
-    Different values are counted in each group, and these counts are added up. n rows of a group are expected to have
-    about n^0.65 different values. `expected` has the number of groups.
+    Rows are taken to be spread evenly over the groups of the answer, whose number is in `expected`. n rows of one group
+    are taken to have about n^0.65 distinct values.
     """
     return float(expected.groups * (max(0.0, rows) / expected.groups) ** _DISTINCT_GROWTH)
 

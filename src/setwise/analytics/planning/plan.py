@@ -447,12 +447,13 @@ def _example_errors(search: Search, user: str, schema: Schema, where: Filter | N
 def _plan_costliest(
     search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge
 ) -> tuple[ExecutablePlan, int]:
-    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find.
+    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find, and its steps.
 
-    It is made before the charge, to show that the query can be planned with any bounds that the search finds. It is
-    never run, so its noise scale is only an estimate.
-    - `steps` is the most rounding steps that the larger absolute bound of a sum may have: 65,536 (`FINE_STEPS`) if the
-      budget allows a sum with so many steps, else 1,024 (`COARSE_STEPS`).
+    The plan is made before the question is charged. If it can be made, the query can be planned with any bounds that
+    the private search finds after the charge. The plan is never run, so its noise scale is only an estimate.
+
+    - `steps` is the largest number of rounding steps between 0 and a clipping bound of a sum. It is 65,536
+      (`FINE_STEPS`) if the query can be planned with so many within the budget, else 1,024 (`COARSE_STEPS`).
     - `user` is the user column, and `schema` has the table's columns.
     - `where` is the parsed filter, or None.
     - `charge` is the cost of the search and the answer together.

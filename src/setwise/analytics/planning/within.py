@@ -81,7 +81,11 @@ def widest_radius(executable: ExecutablePlan) -> Fraction:
 
 
 def _discovery_radius(mechanism: GroupStatistics) -> Fraction:
-    """Return the half-width, in users, of the intervals of the noisy user counts by which `mechanism` finds groups."""
+    """Return the half-width, in users, of the confidence interval of a noisy user count in the search for groups.
+
+    `mechanism` finds private groups by noisy counts of their users, and then releases statistics of these groups. The
+    result is 0 if no half-width is known.
+    """
     assert mechanism.discovery is not None
     return Fraction(mechanism.discovery.preview().radius or 0)
 

@@ -1,4 +1,4 @@
-"""Conversion of estimates into units of a column, and a test of how much an estimate says."""
+"""Conversion of noisy estimates into units of a column, and the check whether an interval is too wide to be useful."""
 
 from fractions import Fraction
 from typing import TYPE_CHECKING

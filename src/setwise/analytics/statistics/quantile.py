@@ -223,9 +223,10 @@ class Quantile(BoundedStatistic):
         return copy_with(self, at=Fraction(1, 2))
 
     def description(self, together: Sequence[Statistic], where: str) -> str:
-        """Return a text for headings: which quantiles, the bounds of the clipping, and that users have equal weights.
+        """Return a heading for answers, such as "median of age over events, each between 0 and 99, one vote of a user".
 
-        `together` are the quantiles that the text describes; `where` is " per item" if the query has groups, else "".
+        It names the quantiles and the clipping bounds, and says that all users have equal weights. `together` are the
+        quantiles that the heading describes; `where` is " per item" if the query has groups, else "".
         """
         title = quantiles_in_words([float(other.at) for other in together if isinstance(other, Quantile)])
         return f"{title} of {self.column} over events, each {self.between()}, one vote of a user{where}"

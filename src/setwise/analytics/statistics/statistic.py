@@ -207,8 +207,9 @@ class Statistic(ABC):
         """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
 
         `release` is the mechanism with its noise scale. The half-width of a mean is stated for 1,000 users or rows. For
-        a quantile, the result is the number of users by which the rank of the released value may be off. None if the
-        mechanism that finds the groups counts the users, so that no noise scale is chosen for the count.
+        a quantile, the result is the number of users by which the rank of the released value may be off. The result is
+        None for a number of users if the search for private groups counts them already, because their noise is then not
+        in `release`.
         """
 
     def planned_together(self) -> object:
@@ -367,7 +368,7 @@ class Statistic(ABC):
         raise InvalidParameter(f"a {self.kind} has no bound on rows to be found, such as {most} ({steps} steps)")
 
     def with_declared_rows(self, most: int | None) -> "Statistic":
-        """Return the statistic with `most` as its limit on a user's rows, unless it states this limit itself.
+        """Return the statistic with `most` as its limit on one user's rows in a group, unless it states one itself.
 
         `most` is the limit that the data holder declared for the dataset, so that no private search has to spend budget
         on finding one; None if none was declared. A statistic that needs no such limit is returned unchanged.

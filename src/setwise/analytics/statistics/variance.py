@@ -123,12 +123,12 @@ class Variance(BoundedStatistic):
         return self.clip_bounds.width / 2
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the two whole numbers that a user adds to a group, from which the variance is computed.
+        """Return the two measures (numbers that each user adds to a group) from which the variance is computed.
 
-        A row's clipped value is scaled to y, which is -1 at the lower and 1 at the upper bound. The first number is the
-        average of y over the user's rows, and the second the average of 2 y^2 - 1. Both are stated in rounding steps of
-        1 / r, where r is at most 2^16 (`_reach`), and multiplied by the user's number of rows, or by the most rows of a
-        user that count if the user has more.
+        Each clipped value is scaled to y, which is -1 at the lower and 1 at the upper clipping bound. The first measure
+        is about y, and the second about 2 y^2 - 1. Of a user with n rows, a measure is the average over these rows
+        times min(n, `_known_rows`), where `_known_rows` is the most rows of a user that count. The engine adds up whole
+        numbers: averages are rounded to steps of 1 / r, where r is at most 2^16 (`_reach`).
         """
         return tuple(
             Measure(
@@ -176,11 +176,12 @@ class Variance(BoundedStatistic):
         return Estimate(value=convert(estimate.value), interval=(lower, upper))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return the half-width of the 95% interval that this statistic is planned to have.
+        """Return the half-width of the 95% interval that this variance (or standard deviation) is planned to have.
 
-        The half-width depends on the group, so it is stated for 1,000 rows (`SOME_USERS`) spread evenly between the
-        bounds, in squared units of the column for a variance, and in units for a standard deviation. `release` is the
-        planned mechanism. None if `release` is not the mechanism of a variance.
+        The half-width depends on the values in a group, so it is stated for a group of 1,000 rows (`SOME_USERS`) whose
+        values are spread evenly between the clipping bounds. Its unit is the column's unit for a standard deviation,
+        and the square of this unit for a variance. `release` is the planned mechanism. None if `release` is not the
+        mechanism of a variance.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
         from setwise.mechanisms.statistics import NoisyVariance

@@ -94,13 +94,14 @@ class HolderScan:
     def _scan_new_columns(
         self, name: str, table: TableToScan, question: str
     ) -> tuple[set[tuple[str, str]], list[ScanNote]]:
-        """Return (marks, notes): the columns of `table` that a question names, and notes about their cells.
+        """Return (marks, notes): texts that say what a question reads of `table`, and notes about the cells read.
 
         - `name` is the table's name ("" for the session's own table), and `question` is the text of the question.
-        - `marks` is a set of pairs (`name`, mark). A mark stands for a column that the question names, or for a way in
-          which it uses the column (see `_scanned_columns`). One pair has the mark "" and stands for the table as a
-          whole, because notes about lines and users belong to no single column.
-        - `notes` is empty if earlier questions had all these pairs, because their notes were given at that time.
+        - `marks` is a set of pairs (table name, mark). The mark "price" stands for the column price, "price<" for its
+          comparison by order, and "price()" for its reading as seconds since 1970. The mark "" stands for the table as
+          a whole, because notes about lines and users belong to no single column.
+        - `notes` are for the data holder. They are empty if the marks of earlier questions include all these marks,
+          because the notes were given at that time.
 
         Both results are empty if the table cannot be read, because the engine then reports the error.
         """

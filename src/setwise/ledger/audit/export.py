@@ -303,10 +303,11 @@ class Restoration:
             self._connection.execute(insert(accounts), account.row)
 
     def _append(self, line: dict[str, Any]) -> None:
-        """Queue the entry in `line` of the export, with its balance changes, for insertion into the ledger.
+        """Queue the entry in `line`, a line of an export, and its balance changes for insertion into the new ledger.
 
-        The row of an account has the position, hash and timestamp of its last entry, so this row is updated in memory;
-        `_finish` writes it. Raises `InvalidParameter` if the hash of the entry is not the exported one.
+        The account's row in memory gets the position, hash and timestamp of this entry, because the next entry
+        continues the chain from there; `_finish` writes the row at the end. Raises `InvalidParameter` if the hash that
+        is computed for the entry is not the hash in the export.
         """
         account = self._accounts[line["account"]]
         row = account.row

@@ -22,10 +22,11 @@ def moves_digest(moves: Iterable[str]) -> str:
 
 
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
-    """Append the seal: a record with digests of those changes of budget balances that early hashes do not cover.
+    """Append the seal: a record with digests of balance changes, for entries whose own hashes do not cover them.
 
-    `ends` maps an account's name to (n, digest): the number n of its entries that were hashed without the changes, and
-    a digest of the changes. `at` is the record's timestamp in microseconds since 1970.
+    Such entries were written before version 5 of the database schema. `ends` maps an account's name to (n, digest): n
+    is the number of its entries without hashed changes, and digest covers the changes of these n entries. `at` is the
+    record's timestamp in microseconds since 1970.
     """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})

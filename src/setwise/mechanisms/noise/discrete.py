@@ -253,10 +253,10 @@ def _decide_exactly(gamma: Fraction, word: int, width: int, randomness: Randomne
 
 @lru_cache(maxsize=32)
 def _absolute_law(sigma: Fraction, bound: int | None) -> NDArray[np.float64]:
-    """Return P[|Z| = 0], P[|Z| = 1], ... of the discrete Gaussian as floats, to a relative accuracy of 1e-12.
+    """Return P[|Z| = 0], P[|Z| = 1], ... for discrete Gaussian noise Z, as floats with a relative error of about 1e-12.
 
-    Radii and moments of the noise are computed from these probabilities. The law is conditioned on {-bound, ..., bound}
-    if `bound` is not None.
+    Radii and moments of the noise are computed from these probabilities. With a `bound`, Z is conditioned on {-bound,
+    ..., bound}. Values of |Z| beyond 40 * sigma + 2 are left out.
 
     Requires: sigma is at most `LARGEST_TABLE_SCALE`.
     """

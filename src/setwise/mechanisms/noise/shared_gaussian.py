@@ -94,9 +94,10 @@ class SharedGaussianNoise:
 
     @property
     def sigma(self) -> Fraction:
-        """Upper bound on the standard deviation of the noise of one count before rounding, in units of a count.
+        """Upper bound on the standard deviation of the noise of one count, in units of a count.
 
-        The noise is the sum of a part drawn for this count alone and a part that is common to all counts.
+        The noise is the sum of a part drawn for this count alone and a part that is common to all counts; the sum is
+        then rounded to a whole number. The bound is for the sum before it is rounded.
         """
         return Fraction(root_above(self.own**2 + self.common**2)) / self.denominator
 
@@ -203,11 +204,13 @@ def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fracti
 
 @lru_cache(maxsize=1024)
 def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
-    """Return the standard deviations of (a count's noise, its part that is not shared), relative to independent noise.
+    """Return (noise of a count, its part that is not shared), as standard deviations relative to independent noise.
 
-    The planner uses these factors to predict the error of Gaussian counts. Counts share a part of their noise if that
-    makes it smaller. Each number is divided by the standard deviation that independent noise of the same privacy cost
-    would have. There are `labels` counts, of which one user changes at most `changeable`.
+    The planner predicts the error of Gaussian counts from these factors. Counts share a part of their noise if that
+    makes the noise of each count smaller at the same privacy cost. Each number is divided by the standard deviation of
+    noise that is drawn independently for every count and costs as much. So (0.66, 0.57) means that a count has 66% of
+    the noise that independent noise would have. There are `labels` counts, of which one user changes at most
+    `changeable`.
 
     >>> [round(part, 2) for part in relative_deviations(10, 10)]
     [0.66, 0.57]
@@ -246,12 +249,14 @@ def best_theta(labels: int, changeable: int) -> Fraction:
 
 
 def _factor(labels: int, changeable: int, theta: Fraction) -> float:
-    """Return f, the standard deviation of a count's noise in units of tau * sigma, if counts share a part of the noise.
+    """Return the noise of one count relative to tau * sigma, if all counts share a part of their noise.
 
-    `best_theta` looks for the weight `theta` of the common noise with about the smallest f. f is sqrt(Q) + theta, where
-    Q is the result of `squared_sensitivity` for `labels` counts, of which one user changes at most `changeable`. tau is
-    the most that one user adds to a count, and sigma the parameter of each Gaussian use that the noise costs (one for
-    each changeable count).
+    The result is the standard deviation of the noise, divided by tau * sigma. tau is the most that one user adds to a
+    count, and sigma is the parameter of the Gaussian uses that the noise costs (one for each count that a user can
+    change). There are `labels` counts, of which one user changes at most `changeable`. `theta`, from 0 to 1/2, says how
+    large the common part is. `best_theta` compares the results of several `theta` to find a small one.
+
+    The result is sqrt(Q) + `theta`, where Q is the squared sensitivity (`squared_sensitivity`).
     """
     return math.sqrt(squared_sensitivity(labels, changeable, theta)) + float(theta)
 

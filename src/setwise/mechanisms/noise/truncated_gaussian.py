@@ -1,6 +1,7 @@
-"""Discrete Gaussian noise conditioned on {-bound, ..., bound}, its truncation level, and the threshold above it.
+"""Discrete Gaussian noise truncated to {-bound, ..., bound}: its law, the choice of the bound, and a threshold.
 
-The mechanism that adds this noise is `TruncatedGaussian` in ../unknown_domain.py.
+Groups are released if their noisy counts exceed the threshold. The mechanism that adds this noise and compares is
+`TruncatedGaussian` in ../unknown_domain.py.
 """
 
 import math
@@ -233,10 +234,11 @@ def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int
 def truncation_level(contributions: int, tau: int, sigma: Fraction, delta: Fraction) -> int:
     """Return an integer T >= tau such that integer Gaussian noise on counts may be truncated to {-T, ..., T}.
 
-    The noise has parameter tau * `sigma`, and a user adds at most `tau` to each of at most `contributions` counts. At
-    T, `contributions` times the probability that truncated noise falls where the same noise shifted by tau cannot fall
-    is at most `delta`. T is the smallest such level, unless the noise is too wide for a table of its law; then T may be
-    larger.
+    The noise has parameter tau * `sigma`, and a user adds at most `tau` to each of at most `contributions` counts.
+    Truncated noise fails if it falls where the same noise, shifted by tau, cannot fall, because such a value shows
+    which of two neighbouring tables was counted. T is so large that `contributions` times the probability of a failure
+    is at most `delta`. It is the smallest such level, unless the noise is too wide for a table of its law; then T may
+    be larger.
 
     Theorem: docs/truncated-gaussian-on-the-lattice.md, Proposition 1.
     Raises: `Unattainable` if delta / contributions is below 1e-60.

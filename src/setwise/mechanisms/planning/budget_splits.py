@@ -206,8 +206,8 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
     - `counts` is the kind of noise on counts, if the mechanism first picks groups and then counts them; `NONE` if no
       counts follow picks.
 
-    The error is only estimated: it is by how much a group's count must exceed those of other groups for the group to be
-    found, plus ten times the error of a count (`plan_merit`).
+    The error of a division is an estimate (`plan_merit`). It adds up by how much a group's count must exceed the counts
+    of other groups for the group to be found, and ten times the error of a released count.
     """
     # Several shares of delta for the threshold are combined with several ratios between the noise scales of counts and
     # picks. Among the splits whose `plan_merit` is nearly the smallest, the one with the smallest error of a count is

@@ -239,12 +239,12 @@ def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> 
 def _calibrate(
     split: BudgetSplit, first: EstimatedScale, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice | None:
-    """Return the plan for `split` with about the smallest noise scale whose cost is certified to be within `total`.
+    """Return the plan for `split` with about the smallest noise scale that the budget `total` certainly pays for.
 
-    Returns None if no noise scale in range is enough.
+    The result is None if even the largest noise scale costs too much.
 
-    - `split` names a mechanism and divides the budget `total` between finding groups and counting them.
-    - `first` is the estimate from which the search starts.
+    - `split` names a mechanism, and says which shares of the budget find groups and count them.
+    - `first` is the estimated noise scale from which the search starts.
     - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.
     """

@@ -113,9 +113,9 @@ class Runs:
     def logarithm(self, index: int, rate: Fraction, precision: int) -> FixedInterval:
         """Return certified bounds on the logarithm of the weight of the run with this `index`, at `precision` bits.
 
-        A run is a sequence of evenly falling scores. Its weight is the sum of exp(-rate * slope * j) over j = 0, 1, ...
-        below the run's length, where `rate` is the inverse of the noise scale and slope the distance of neighbouring
-        scores.
+        A run is a sequence of scores that fall by the same slope from one to the next. A whole run is drawn first and
+        then a score in it, so a run has a weight: the sum of exp(-rate * slope * j) for j = 0, 1, ... up to its length
+        - 1. `rate` is the inverse of the noise scale.
         """
         fall, length = rate * int(self.slopes[index]), int(self.lengths[index])
         if fall == 0:

@@ -108,9 +108,10 @@ class _Series:
             m += 1
 
     def _factor(self, m: int) -> FixedInterval:
-        """Return bounds on J_m, the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1; cached.
+        """Return certified bounds on J_m, the integral of w^(2m) exp(-w^2 / (8 variance)) over w from 0 to 1; cached.
 
-        `m` is the index of a term of the series that gives the probabilities of a rounded Gaussian.
+        The probabilities of a Gaussian of this variance that is rounded to integers are computed by a series. Its term
+        with the index `m` has the factor J_m.
         """
         while len(self._factors) <= m:
             self._factors.append(_integral(len(self._factors), self._variance, self._precision))

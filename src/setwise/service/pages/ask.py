@@ -147,14 +147,14 @@ def _with_examples(record: DatasetRecord) -> dict[str, object]:
 
 
 def _draws(status: AccountStatus) -> list[dict[str, object]]:
-    """Return a dict for each kind of mechanism use that was registered when the account with this `status` was opened.
+    """Return a dict for each guarantee that was registered when the account with this `status` was opened.
 
-    The question form offers them to pay with.
+    Such an account pays for single mechanisms with these guarantees, so the question form offers them to choose from.
 
     - `use`: the notation, such as "pure:0.1"
     - `words`: a description for people
-    - `role`: what a question can take the use for, or None. It is "discover" for a pick by the exponential mechanism,
-      "counts" for a noisy count, and "threshold" for the threshold that hides groups with few users
+    - `role`: for which mechanism of a question the guarantee can pay, or None. "discover" is a pick of a group by the
+      exponential mechanism, "counts" a noisy count, and "threshold" the threshold that hides groups with few users
     """
     return [
         {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}

@@ -62,10 +62,11 @@ class ExactResults:
 
 
 def most_numbers(aggregation: Aggregation, limit: int | None) -> int | None:
-    """Return the most numbers that an exact result of `aggregation` can have, whatever the table's rows are.
+    """Return how many numbers an exact result of `aggregation` can have at most, whatever the table's rows are.
 
-    An exact result has the counts and sums before noise. `limit` is the most groups that are read, or None if all
-    groups are read. Returns None if only the rows decide how many groups there are, so that there is no such maximum.
+    An exact result has the counts and sums of all groups before noise. `limit` is the most groups that are read, or
+    None if all groups are read. The result is None if nothing but the table limits the number of groups, as for private
+    groups without a `limit`.
     """
     if aggregation.item is None or aggregation.pooled:
         groups = 1
