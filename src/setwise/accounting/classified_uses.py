@@ -39,9 +39,10 @@ class ClassifiedUses:
         return any_fails(self.failed)
 
     def pure_epsilons(self) -> list[float] | None:
-        """Return the distinct epsilons of the uses with fixed dominating pairs if all of them are pure DP; else None.
+        """Return the epsilons of the uses with fixed dominating pairs if all of these uses are pure DP; None otherwise.
 
-        Closed forms for the largest delta are known only for pure DP next to bounded range.
+        There is one epsilon for each entry of `linear`, which may count several uses. Callers use closed forms for the
+        largest delta, which are known only for pure DP next to bounded range.
         """
         epsilons = [known.epsilon for known, _ in self.linear if isinstance(known, PureDP)]
         return epsilons if len(epsilons) == len(self.linear) else None

@@ -195,13 +195,14 @@ AskedBudget: TypeAlias = Budget | Within
 class BudgetWords(TypedDict, total=False):
     """Keyword arguments that state what a question may spend; None is the same as leaving the argument out.
 
+    With `epsilon` or `within`, the question has a budget of its own:
     - `epsilon` and `delta` are the budget of this question.
     - `counts` is the noise of released counts: "none", "laplace", "gaussian" or "best".
     - `mechanism` names a mechanism that replaces the planner's choice.
     - `within` asks for an accuracy (see `Within`).
 
-    If both `epsilon` and `within` are left out, an account pays for each mechanism with a guarantee that it registered
-    in advance. The arguments then name these guarantees:
+    Without them, an account pays for each mechanism with a guarantee that it registered in advance. The arguments then
+    name these guarantees:
     - `discover` is the guarantee of each random selection of a group by the exponential mechanism, such as
       "bounded-range:0.1".
     - `counts` is the guarantee of each noisy count, such as "pure:0.1".

@@ -564,9 +564,9 @@ def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
 def _label(query: Query, label: Label) -> Label:
     """Return the label that the answer to `query` shows for the group whose key is `label`.
 
-    If `query` has group columns, it is `label` itself. Otherwise all rows form one group. This group is called "users"
-    or "events" if users or rows are counted, by the name of the column for a sum, and "all" (`EVERYTHING`) for other
-    statistics.
+    If `query` has group columns, the result is `label` itself. Otherwise all rows form one group, and its label says
+    what was measured: "users" or "events" if users or rows are counted, the name of the column for a sum, and "all"
+    (`EVERYTHING`) for other statistics.
     """
     if query.item is not None or label != EVERYTHING:
         return label

@@ -207,11 +207,14 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
-        """Append entries to an account in one transaction; return False if the database refuses them.
+        """Append entries to an account in one transaction; return whether the database accepted them.
 
-        `account` is the number of the record that opened the account. `drafts(connection)` returns the entries to
-        append. The database refuses entries that overdraw a balance, or that take units of the cap (joint budget) for
-        an account that is not open.
+        - `account` is the number of the record that opened the account.
+        - `drafts(connection)` returns the entries to append.
+
+        The database refuses entries that overdraw a balance, or that take units of the cap (the dataset's joint budget)
+        for an account that is not open. Another transaction may have changed a balance just before, so a refusal is no
+        error.
         """
         try:
             self._store.append_priced(account, drafts)

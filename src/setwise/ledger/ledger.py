@@ -165,8 +165,9 @@ class Ledger:
         - `rule` says how charges add up. With "wallet", all charges must fit into a Gaussian budget (mu squared), or
           their largest privacy losses must add up to at most epsilon.
         - `rule` "zcdp" adds up zCDP parameters. It pays for less than "wallet", but also for zCDP guarantees.
-        - `rule` "menu" pays only for uses that lose no more privacy than a guarantee in `menu` (pure DP or
-          bounded-range). For a few known sizes of uses, it pays for more uses than "wallet".
+        - `rule` "menu" pays only for uses that lose no more privacy than one of the guarantees (pure DP or
+          bounded-range) in the list `menu`, such as ["pure:0.1"]. For a few known sizes of uses, it pays for more uses
+          than "wallet".
         - `failure_share` is the share of delta for outright failures (which may reveal everything); None: a default.
         - `analyst` and `dataset` say whose account this is and which data it may pay for; either may be empty.
         - With `period`, such as "month", the budget starts afresh in each. `unit` is what is protected, such as "user".

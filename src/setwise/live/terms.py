@@ -110,10 +110,11 @@ class SeriesTerms:
         return f"live:{self.name}"
 
     def shape(self) -> Shape:
-        """Return the weights with which each release adds up a group's counts of all periods so far, before noise.
+        """Return the weights with which each release of the series adds up a group's counts of all periods so far.
 
-        The counts of one group are one number for each period. Several weightings are possible; the result is the one
-        with the smallest error for the numbers that the `purpose` of the series names, such as "totals".
+        Noise is added to the weighted sum. At the same privacy cost, different weightings are best for running totals,
+        for counts of one period, and for counts over windows. The result is the weighting with the smallest error for
+        the numbers that the `purpose` of the series names, such as "totals".
         """
         return choose_shape(self.periods, Purpose(self.purpose), self.window)
 

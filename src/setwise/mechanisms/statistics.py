@@ -126,9 +126,10 @@ class NoisyTotal(NoisySums):
         return (self.reach,)
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return a noisy sum with its interval for every group.
+        """Return the noisy sum of this statistic in every group, each with its confidence interval.
 
-        `reading` has the exact sums of the groups; `place` is the index of this statistic in `reading`.
+        `reading` has the exact sums of all statistics in the groups; `place` is the index of this statistic in
+        `reading`.
         """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
@@ -371,8 +372,8 @@ class UsersFound(StatisticRelease):
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "UsersFound":
         """Return this statistic unchanged, because its noise comes from the release that finds the groups.
 
-        `counts` (the noise of other statistics' sums) and `pick` (the epsilon with which quantiles are picked) are
-        ignored.
+        Other statistics take their noise from the guarantees that an account registered: sums from `counts`, and
+        quantiles from `pick`, the epsilon of a pick. Both are ignored here.
         """
         del counts, pick
         return self

@@ -294,12 +294,19 @@ class TruncatedGaussian:
 
     @property
     def noise(self) -> TruncatedGaussianNoise:
-        """The truncated integer Gaussian noise on each count."""
+        """The noise on each count: integer Gaussian noise of parameter `deviation`, truncated to {-bound, ..., bound}.
+
+        Both numbers are in units of a count.
+        """
         return TruncatedGaussianNoise(sigma=self.deviation, bound=self.bound)
 
     @property
     def cutoff(self) -> int:
-        """The number that a noisy count must exceed for its group to be released."""
+        """The number that a noisy count must exceed for its group to be released.
+
+        It is the truncation level `bound`, which the noise never exceeds or, if the `threshold` of the paper was asked
+        for, this level plus the most that one user adds to a count.
+        """
         return self.threshold.cutoff(self.bound, self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:

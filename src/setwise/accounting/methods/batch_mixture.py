@@ -308,10 +308,11 @@ class _Responses:
         return -boxes[0][0]
 
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
-        """Return the distribution of the total privacy loss of the responses and of the mechanisms in `atoms`.
+        """Return the distribution of the total privacy loss of the responses (`groups`) and of what `atoms` stands for.
 
         `high` and `low` have the two possible losses of a randomized response, one entry for each pair (epsilon, count)
         in `groups`. The field `atoms` has the total loss of some of the other mechanisms, with all its values listed.
+        Delta is then computed from the result and from the losses that cannot be listed.
         """
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):

@@ -183,7 +183,7 @@ class Accounts:
         return self._ledger.accounts(analyst=analyst, after=after, most=most)
 
     def check_free(self, name: str) -> None:
-        """Raise `AccountExists` if the name `name` is not free for a new account."""
+        """Raise `AccountExists` if an account called `name` exists, so that a new one cannot have this name."""
         try:
             self._find(name)
         except UnknownAccount:

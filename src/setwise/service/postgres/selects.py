@@ -60,7 +60,10 @@ PRIVATE_ROWS = (
 
 
 def mentions_clock(text: str) -> bool:
-    """Return whether the SQL `text` seems to call a clock or a random function, so that its meaning changes in time."""
+    """Return whether the SQL `text` seems to call a clock or a random function, so that its result changes with time.
+
+    Callers repeat stored results for statements of the same text; those of such a statement at most on the same day.
+    """
     return _CLOCK.search(text) is not None
 
 

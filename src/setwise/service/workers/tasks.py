@@ -410,7 +410,11 @@ class CurvePoints:
     mixture: Mixture
 
     def result(self) -> dict[str, Any]:
-        """Return the points of the curve: `x`, and for each x the `lower` and `upper` bound on the overall epsilon."""
+        """Return the points of the curve as three lists: `x`, and the `lower` and `upper` bound on epsilon at each x.
+
+        x is a number of mechanisms, or the share of the mechanisms that have bounded range (see `Along`). The bounds
+        are certified bounds on the overall epsilon of these mechanisms.
+        """
         places = _points_along(self.along, self.mixture)
         ends = [_epsilon_bracket(self.which, place) for _, place in places]
         return {
