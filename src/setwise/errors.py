@@ -1,4 +1,4 @@
-"""All error classes, and the exit status that each gives the command line.
+"""All error classes, with the exit status that each gives the command line; the service maps them in problems.py.
 
     SetwiseError
     ├── BadRequest                     exit 2: the caller can correct the request

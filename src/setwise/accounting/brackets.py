@@ -1,4 +1,4 @@
-"""Certified brackets around numbers that cannot be computed exactly, and the result of a composition.
+"""Certified brackets of numbers that floats only approximate: outward rounding, bisection, results of compositions.
 
 The question that a composition answers is a `Target`, the work to spend on the answer an `Effort`, and the answer a
 `CertifiedBound`. The module also has directed rounding, the inverse of delta as a function of epsilon, and the kinds of

@@ -1,4 +1,4 @@
-"""Checks of numbers that people give.
+"""Checks of numbers that people give: the smallest and largest epsilon, delta, sigma and count, and the refusals.
 
 Each function returns a valid value, or raises `InvalidParameter` with the parameter's name and value.
 """

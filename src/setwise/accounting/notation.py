@@ -1,4 +1,4 @@
-"""The written form of mechanism uses, KIND:PARAMETERS[xCOUNT], as the command line and the ledger write it.
+"""The notation of uses, KIND:PARAMETERS[xCOUNT], on the command line and in the ledger: parser, format, and words.
 
 The module also has the words by which uses are shown to people. The words of promises are in `promises`.
 

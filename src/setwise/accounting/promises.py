@@ -1,4 +1,4 @@
-"""The words of a privacy promise, and the rounding of the numbers in it.
+"""The words of a privacy promise, and the rounding of every epsilon and delta that people see (digits, upwards).
 
 Every page, message and report takes its promises from here. Numbers that are promised are rounded up, and numbers that
 remain to be spent are rounded down. So no text states a smaller epsilon or delta than the one that is promised.

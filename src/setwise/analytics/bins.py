@@ -1,4 +1,4 @@
-"""Group keys that are made from one column: its values, or bins of them. Here `age` holds numbers and `at` times.
+"""Group keys from one column, `at by month`, `age by 10` or `weekday of at`: their grammar (regex) and their labels.
 
     age            the values of the column
     age by 10      bins of numbers of width 10, labelled by their lower end: 30 holds 30 to 39, and -10 holds -10 to -1

@@ -1,4 +1,4 @@
-"""Execution of a planned question: charge it, read the table, add noise, store the outcome.
+"""Execution of a planned question: charge, read, add noise, store the outcome; padded times and withheld answers.
 
 `execute` is the only place where private rows are read after a charge.
 """

@@ -1,4 +1,4 @@
-"""Payers: what questions are charged to, which noise is tried, and the words of a refusal with a budget that would fit.
+"""Payers: what questions are charged to, which noise is tried first, and the suggestion of a budget that would fit.
 
 A payer is an account of a ledger, or an in-memory payer of questions that bring their own budget. When the balance of
 an account is too small for a question, `suggest_budget` suggests a smaller budget.

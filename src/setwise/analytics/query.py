@@ -1,4 +1,4 @@
-"""A query about a table as one validated record: groups, statistics of each group, and bounds.
+"""A query about a table as one validated record: groups, statistics, bounds, the filter, and the largest k.
 
 The budget is stated beside the query (`budget`), and the table and its user column belong to the session. The class
 methods `top_k`, `histogram`, `count`, `sum`, `mean` and `quantile` build common queries; Python, the command line and

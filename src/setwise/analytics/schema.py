@@ -1,4 +1,4 @@
-"""The columns of a table and the kind of values that each holds, as far as metadata shows."""
+"""The columns of a table, the kind of each (number, text, date, time), and the error for an unknown column."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The `setwise` command: its list of commands, how errors become messages and exit codes, and `setwise docs`."""
+"""The `setwise` command: the list of commands, how errors become messages and exit codes, typos, and `setwise docs`."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The options of questions about a table: how a query's parameters are written on the command line, and help texts."""
+"""The options of questions about a table, shared by commands: names, defaults, help texts, and the ledger's address."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""Output of commands: JSON for programs, tables for people, progress lines, and what an account has left in words."""
+"""Output of commands: JSON, tables, bars, formats of numbers, progress lines, and the remaining budget in words."""
 
 import json
 import re

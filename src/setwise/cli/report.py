@@ -139,7 +139,7 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
 
 
 def _show(ran: "ReportRun", *, as_json: bool) -> None:
-    from setwise.reports.outputs import joint_promise, without_password
+    from setwise.reports.outputs import joint_promise, shown_destination
 
     if as_json:
         print_json(ran.to_dict())
@@ -152,7 +152,7 @@ def _show(ran: "ReportRun", *, as_json: bool) -> None:
     ]
     for question in ran.report.questions:
         pages = [place for place in (ran.report.html, ran.report.json) if place is not None]
-        places = [*(without_password(place) for place in question.to), *pages]
+        places = [*(shown_destination(place) for place in question.to), *pages]
         rows.append((question.name, _rows_in_words(ran.answers[question.name], places)))
     rows += [("page", ran.report.html)] if ran.report.html else []
     print_table(f"{ran.report.title}, {ran.key}", rows)

@@ -1,4 +1,4 @@
-"""`setwise serve`: run the service and its web pages."""
+"""`setwise serve`: run the service and its web pages; its options are made from the settings of a replica."""
 
 import inspect
 import sys

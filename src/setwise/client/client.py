@@ -1,4 +1,4 @@
-"""The Python client: a connection to a service, and its datasets, with the methods and results of a local session.
+"""The Python client of a service: connection, timeouts and retries, datasets, questions, and live series.
 
 If a connection is lost, the client repeats the request under the same idempotency key, so that nothing is charged
 twice.

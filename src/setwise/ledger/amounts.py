@@ -1,4 +1,4 @@
-"""Amounts of budgets as whole numbers of units, so that no sum of charges is ever rounded.
+"""Amounts of budgets as whole numbers of units (2^60 for a whole budget), so that no sum of charges is ever rounded.
 
 A budget has several named balances: the zCDP parameter rho, a Gaussian wallet (mu squared), the sum of largest losses
 (epsilon), and the probability of outright failure (which may reveal everything). Each full balance is `UNITS` = 2^60

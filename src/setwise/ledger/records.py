@@ -1,4 +1,4 @@
-"""Entries of an account: their timestamps, hashes and allowed texts.
+"""Entries of an account: timestamps, hashes and canonical JSON, and which names, labels and texts are allowed.
 
 There are four kinds of entries: a charge, a settlement (the answer of a charge), a release (the answer of a part of a
 charge), and a slice entry. A slice entry moves budget between a dataset's cap (the joint budget of its accounts) and

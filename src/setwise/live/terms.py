@@ -1,4 +1,4 @@
-"""The terms of a live series (what it counts, how long, for which purpose), and the noise that its budget allows.
+"""The terms of a live series (what it counts, how long, late days), and the noise that its budget allows.
 
 A live series is a set of noisy user counts that is released period by period.
 """

@@ -1,4 +1,4 @@
-"""Checks that turn parameters into exact fractions or whole numbers within limits."""
+"""Checks that turn the parameters of mechanisms into exact fractions or whole numbers within limits."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Destinations of answers: files that are replaced atomically, tables of a database, and one HTML page of a report.
+"""Destinations of a report's answers: files (CSV, Parquet), replaced atomically, database tables, and one HTML page.
 
 The HTML page is self-contained: it needs no script, no other file and no network.
 """
@@ -41,11 +41,11 @@ def check_destination(to: str) -> None:
     path, table = _split_destination(to)
     if path.startswith(_POSTGRESQL) or path.endswith(".duckdb"):
         if not table:
-            raise InvalidParameter(f"name the table to write into: {without_password(path)}::TABLE")
+            raise InvalidParameter(f"name the table to write into: {shown_destination(path)}::TABLE")
     elif table or Path(path).suffix not in _FILES:
         raise InvalidParameter(
             f"answers are written to {', '.join(_FILES)} files, FILE.duckdb::TABLE or postgresql://...::TABLE, "
-            f"not {without_password(to)!r}"
+            f"not {shown_destination(to)!r}"
         )
 
 
@@ -132,7 +132,7 @@ def _split_destination(to: str) -> tuple[str, str]:
     return path, table
 
 
-def without_password(to: str) -> str:
+def shown_destination(to: str) -> str:
     """Return the destination `to` as text that may be shown.
 
     The address of a PostgreSQL server is replaced by dots, because it may contain a password.

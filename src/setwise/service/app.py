@@ -1,4 +1,4 @@
-"""The FastAPI application of one replica (process of the service): routes, limits, error responses and OpenAPI."""
+"""The FastAPI application of one replica (process of the service): routers, middleware, error responses and OpenAPI."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Errors as application/problem+json (RFC 9457): each error class has an HTTP status and a problem type.
+"""Errors as application/problem+json (RFC 9457): the HTTP status, the problem type and the field of each error.
 
 A response contains only what the caller needs; other details of an error are logged for the operator.
 """

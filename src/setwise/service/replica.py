@@ -1,4 +1,4 @@
-"""One replica, a running process of the service: its stores, threads, worker processes and background tasks."""
+"""One replica, a running process of the service: how its stores, thread pools, workers and tasks are put together."""
 
 import secrets
 import time

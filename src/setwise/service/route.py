@@ -1,4 +1,4 @@
-"""Middleware and the route class of every request: body limits, security headers, authentication and metrics.
+"""Middleware and the route class of every request: size limit of bodies, security headers (CSP), sign-in, metrics.
 
 The caller is identified before the body is read.
 """

@@ -1,4 +1,4 @@
-"""The HTTP server of a replica: its sockets, the proxies it trusts, and limits on connections and their idle time."""
+"""The HTTP server of a replica: sockets, trusted proxies, limits on connections, timeouts of headers and keep-alive."""
 
 import asyncio
 import gc

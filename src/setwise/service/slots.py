@@ -1,4 +1,4 @@
-"""Shares the scarce resources of a replica (threads, worker processes, engine slots) fairly among people.
+"""Fair queues for the scarce resources of a replica (threads, worker processes, engine slots), and limits per person.
 
 An engine slot is the right of one query to read a table. One analyst may have many requests in progress. If these could
 fill every queue, another analyst's single request would wait for all of them. replica.py makes the slots for reading

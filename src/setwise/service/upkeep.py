@@ -1,4 +1,4 @@
-"""Scheduled tasks of a replica: sign a head of the ledger, verify the ledger, and delete rows of old queries.
+"""Scheduled tasks of a replica, and how often each runs: sign a head, verify the ledger, delete rows of old queries.
 
 A head is a signed record of where every account's hash chain ends.
 """

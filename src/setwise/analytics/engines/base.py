@@ -1,4 +1,4 @@
-"""The base classes of every engine: `Engine`, one open table, and `SqlEngineQuery`, one aggregation of that table.
+"""The base classes of every engine, `Engine` (an open table) and `SqlEngineQuery` (an aggregation): cancel, progress.
 
 An engine bounds the contributions of users where the data is stored and returns exact (not yet private) results. A new
 engine subclasses both and is listed in `ENGINES` in registry.py.

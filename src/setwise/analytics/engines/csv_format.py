@@ -1,4 +1,4 @@
-"""The format of CSV files, as the data holder declares it, and the conversion of their bytes to one common form.
+"""The CSV options that the data holder declares (separator, quotes, encoding, compression), and conversion to UTF-8.
 
 The common form is UTF-8 with one byte between cells and double quotes around them. Numbers and dates inside cells are
 read by `CellGrammar` in typed_cells.py. The `csv_*` modules import nothing else of Setwise, because Spark sends them to

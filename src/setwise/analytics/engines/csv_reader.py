@@ -1,4 +1,4 @@
-"""CSV files as Arrow batches of text, read by the same rules on every engine. No line affects how others are read.
+"""CSV files as Arrow batches of text: whether the first line is a header, column names, empty and unreadable cells.
 
 Empty cells, quoted or not, are null, and so are cells that are not text in the file's encoding. `csv_records` says how
 a file is split into records.

@@ -1,4 +1,4 @@
-"""Objects of S3, and of stores with S3's protocol, read through Arrow by addresses such as `s3://bucket/key`.
+"""Objects of S3 (`s3://bucket/key`) and of stores with S3's protocol: credentials, timeouts, versions, and reading.
 
 Credentials, the region and the endpoint come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
 `AWS_SESSION_TOKEN`, `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL`) and are passed only to the client library. No

@@ -1,4 +1,4 @@
-"""Parser of filters as people write them; filters are checked against the columns of a table.
+"""Parser of filters as people write them: tokens (regex), keywords, constants, and limits of length and depth.
 
 The text is split into tokens, each with its position for messages. A constant is read as the kind of the column that it
 is compared with. The parser has one method per rule of the grammar.

@@ -1,4 +1,4 @@
-"""The expected error of a query's statistics, and sentences for people about intervals and unreliable estimates."""
+"""The expected error of a query's statistics, as shown by a preview, and sentences about intervals and reliability."""
 
 import math
 from collections.abc import Sequence

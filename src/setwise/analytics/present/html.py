@@ -1,4 +1,4 @@
-"""Answers as HTML: for notebooks a table with bars and the privacy promise below it, for web pages a plain table."""
+"""Answers as HTML: for notebooks a table with bars and the promise, for web pages a plain table; most rows shown."""
 
 from collections.abc import Collection, Mapping, Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""The answer to a SQL statement: its columns and rows."""
+"""The answer to a SQL statement: its columns, rows, charts, JSON and unique column names."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

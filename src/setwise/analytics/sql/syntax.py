@@ -1,4 +1,4 @@
-"""Parsing of SQL text into a syntax tree of sqlglot and the options of GoogleSQL's OPTIONS clause; helpers for nodes.
+"""SQL text parsed by sqlglot into a syntax tree, the OPTIONS clause, the dialect, escapes, and names for refusals.
 
 The dialect accepts GoogleSQL, PostgreSQL and DuckDB where they agree: names in backticks or double quotes, text in
 single quotes with a doubled or backslash-escaped quote, and `::` as a cast. In texts, GoogleSQL's escapes such as a

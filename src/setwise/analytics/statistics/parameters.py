@@ -1,4 +1,4 @@
-"""Functions that read the parameters of statistics and queries from JSON, check them, and write them for people."""
+"""The parameters of statistics and queries: read from JSON, checked, and written for people (digits of numbers)."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""The base classes of statistics: their parameters, the numbers that engines aggregate, their release and their texts.
+"""The base classes of statistics: parameters, clipping bounds and steps, measures, release, SQL names and texts.
 
 `Statistic` is the base class of every statistic, and `BoundedStatistic` that of statistics whose values are clipped to
 bounds. Constructors take parameters as people write them (column, low, high, ...), check them, and keep them as checked

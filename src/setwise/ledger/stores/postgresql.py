@@ -1,4 +1,4 @@
-"""The ledger in PostgreSQL 15 or later: an entry and its balance changes are written by one statement.
+"""The ledger in PostgreSQL 15 or later: one statement writes an entry and its balance changes; locks and retries.
 
 Triggers (postgresql_triggers.py) check the entry and update the balances in the same transaction.
 """

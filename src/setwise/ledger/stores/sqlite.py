@@ -1,4 +1,4 @@
-"""The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time.
+"""The ledger in a SQLite file: write-ahead log, locks and waiting for them, pragmas, one writer at a time.
 
 Entries that threads append at the same time are committed together: a flush of the disk takes most of the time of a
 commit, and serves any number of entries.

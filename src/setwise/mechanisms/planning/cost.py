@@ -1,4 +1,4 @@
-"""Prices of one release, certified or estimated, and the smallest noise scale that stays within a budget.
+"""Prices of one release, and the search for the smallest noise scale, of four digits, that stays within a budget.
 
 A price is an epsilon at a fixed delta. A noise scale is in units of the most that one user can add to a count.
 """

@@ -1,4 +1,4 @@
-"""Request bodies of questions, generated from the parameters of each kind of query, and field types of all bodies.
+"""Request bodies, made from the parameters of each kind of query, and the fields of all bodies with their limits.
 
 A body class checks each field alone: its JSON type, its size, and the limits that the query sets for numbers. Rules
 about several fields together are checked once, when `QuestionBody.question` builds the query.

@@ -1,4 +1,4 @@
-"""Authentication: finds out who makes a request, by bearer token or session cookie, and whether the route admits them.
+"""Authentication: who makes a request, by bearer token or session cookie (CSRF), and whether the route admits them.
 
 A browser exchanges a token for a session: a cookie that identifies the same person and expires with the token.
 """

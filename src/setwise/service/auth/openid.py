@@ -1,4 +1,4 @@
-"""Single sign-on with an OpenID Connect provider (authorization code flow with PKCE); the provider's groups give roles.
+"""Single sign-on with OpenID Connect (code flow with PKCE): tokens are checked, the provider's groups give roles.
 
 `OpenIdProvider` verifies the provider's response and returns the claims about a person; `SignOn` stores the person with
 the role of their groups, and starts a session.

@@ -1,4 +1,4 @@
-"""Pages to ask a question, to see its answer, and to explore the privacy loss of composed mechanism uses.
+"""Pages to ask a question and see its answer, with curl and Python snippets, and to explore composed privacy loss.
 
 The scripts of these pages send previews and questions to the API. An answer is shown as bars with intervals, with its
 guarantee in words, downloads, and programs that ask the same question.

@@ -1,4 +1,4 @@
-"""Renders pages and error pages from templates that escape every value, and serves the files that pages load.
+"""Pages and error pages from Jinja templates that escape every value; static files, their types and caching.
 
 The addresses of styles, scripts and the chart library change with their contents, so that browsers may cache them for
 good.

@@ -1,4 +1,4 @@
-"""Answers the SQL statements of one client of PostgreSQL's protocol.
+"""Answers the SQL statements of one client of PostgreSQL's protocol: budget, key, error codes (SQLSTATE).
 
 The statements pass the same checks, charges and limits as questions over REST. Answers leave only at 1, 2, 4, ... times
 a fixed number of seconds after the statement, as over REST, which hides how long the engine read private rows.

@@ -1,4 +1,4 @@
-"""Listens for PostgreSQL connections while a replica runs, at the address in its settings."""
+"""Listens for PostgreSQL connections while a replica runs, at the address and with the TLS key in its settings."""
 
 import ssl
 from collections.abc import AsyncIterator

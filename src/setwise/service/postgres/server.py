@@ -1,4 +1,4 @@
-"""Connections of PostgreSQL's protocol: startup, TLS, queries, cancellation; `sign_in.py` checks passwords.
+"""Connections of PostgreSQL's protocol: startup, TLS, limits and timeouts, cancellation; sign_in.py checks passwords.
 
 Every quantity that a client could choose is limited: the time to sign in, the idle time, the size of a message, the
 number of statements and portals that a connection keeps, and the number of connections.

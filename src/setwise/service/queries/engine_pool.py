@@ -1,4 +1,4 @@
-"""The engines of a replica: opened only on tables that the replica may read, and lent to one query at a time."""
+"""The pool of a replica's engines: which tables may be opened, how long engines stay open, and pinned versions."""
 
 import os
 import re

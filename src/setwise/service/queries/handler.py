@@ -1,4 +1,4 @@
-"""From a request to a preview or an answer: checks who may ask a question, plans and charges it, and runs its query.
+"""From a request to a preview or an answer: permissions, the plan, the charge, the run, and what would fit instead.
 
 A question becomes, one after the other: a `Question` (the parsed request body), a `CheckedQuestion` (with its account,
 dataset, and parsed SQL and filter), an `ExecutablePlan` (the mechanism and its cost), and the text of the stored

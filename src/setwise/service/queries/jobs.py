@@ -1,4 +1,4 @@
-"""The store of charged queries, by which the replicas agree which of them runs a query."""
+"""The store of charged queries (jobs): which replica runs a query, its heartbeat, and when a query counts as lost."""
 
 import secrets
 import time

@@ -1,4 +1,4 @@
-"""Runs queries in threads: a limited number at once, with heartbeats, a time limit and cancellation.
+"""Runs queries in threads: how many at once, deadlines (timeouts), heartbeats, cancellation, and padded times.
 
 If a query has read data, an analyst sees it end only at a padded time: 1, 2, 4, ... times a fixed number of seconds
 after the request (`QueryTiming`). The time at which the engine finishes would reveal something about private rows.

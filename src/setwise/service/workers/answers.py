@@ -1,4 +1,4 @@
-"""Tasks that turn a stored answer into SQL rows, CSV, JSON, or the parts of a page.
+"""Tasks that turn a stored answer into SQL rows, CSV (no cell is a formula), JSON, or the charts and table of a page.
 
 An answer may have 100,000 items, and the SQL over its released rows (which costs no budget) may compute anything with
 them. Both run in worker processes, because in the replica's own process they would hold the interpreter lock for a

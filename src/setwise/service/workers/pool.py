@@ -1,4 +1,4 @@
-"""A pool of worker processes for calculations, with limits of time and memory, and a cache of recent results."""
+"""A pool of worker processes for calculations: timeouts and memory limits, the queue, and a cache of recent results."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""An isolated in-memory DuckDB that runs the free part of a SQL statement, the part over released rows.
+"""An isolated DuckDB that runs the free part of a SQL statement, over released rows: its limits of time and memory.
 
 It reads only rows that were released already and public tables, so it costs no privacy budget.
 """

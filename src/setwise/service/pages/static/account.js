@@ -1,4 +1,4 @@
-// The odometer over time: a staircase towards the promise.
+// The page of an account: the odometer over time, a staircase towards the promise.
 import { data } from "./api.js";
 import { colour, draw, plain, shortened } from "./charts.js";
 import { raised } from "./numbers.js";

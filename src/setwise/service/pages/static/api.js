@@ -1,4 +1,4 @@
-// Requests to the service: what goes wrong comes back as one sentence and, where there is one, the field at fault.
+// Requests to the service (headers, CSRF, idempotency key); an error is told in one sentence, with the field at fault.
 
 export class Problem extends Error {
   constructor(status, detail, field, title) {

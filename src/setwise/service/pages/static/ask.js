@@ -1,4 +1,4 @@
-// Ask: a preview as one types, then the charge, the answer, and what is left.
+// The page Ask: a preview while one types, then the charge, the answer, polling, and the remaining budget.
 import { call, data, debounced, element } from "./api.js";
 import { showAnswer } from "./answer.js";
 import { digits, raised, small } from "./numbers.js";

@@ -1,4 +1,4 @@
-// Verifying: every chain and balance is recomputed by the service; the result is told in a sentence.
+// The page of the audit log: the button that verifies every chain and balance, and the sentence about the result.
 import { call, element } from "./api.js";
 
 const form = document.getElementById("verify");

@@ -1,4 +1,4 @@
-// The budget calculator: how close counts are for a number of questions, or how many questions fit.
+// The budget calculator: how close counts are for a number of questions, or how many questions fit a budget.
 import { call, debounced } from "./api.js";
 import { lines } from "./charts.js";
 import { digits, small } from "./numbers.js";

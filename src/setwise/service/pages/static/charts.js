@@ -1,4 +1,4 @@
-// Charts in the colours of the page. Text is escaped, for the chart library reads some HTML in labels.
+// Charts in the colours of page.css, with shortened and wrapped labels; text is escaped, as the library reads HTML.
 /* global Plotly */
 import { raised } from "./numbers.js";
 import "./page.js";

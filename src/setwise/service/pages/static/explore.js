@@ -1,4 +1,4 @@
-// The bounds below the budget calculator: every curve is asked for on its own, so that quick ones are there at once.
+// The curves of epsilon and delta below the budget calculator; each bound is asked for on its own, quick ones first.
 import "./budget.js";
 import { call, debounced, element } from "./api.js";
 import { lines } from "./charts.js";

@@ -1,4 +1,4 @@
-// Numbers as the pages write them.
+// Numbers as the pages write them: how many digits, and promised numbers rounded up.
 
 export function digits(value, most = 4) {
   return Number(value.toPrecision(most)).toString();

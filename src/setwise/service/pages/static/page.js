@@ -1,4 +1,4 @@
-// What every page has: the theme, and buttons that copy.
+// What every page has: the switch between light and dark, and buttons that copy.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 

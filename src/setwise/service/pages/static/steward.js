@@ -1,4 +1,4 @@
-// A steward's forms speak to the API; what comes back is told beside them.
+// The forms of a steward (datasets, accounts, people, tokens): each is sent to the API, the result stands beside it.
 import { call, debounced, element } from "./api.js";
 import { raised, small } from "./numbers.js";
 import "./page.js";

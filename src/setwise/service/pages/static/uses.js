@@ -1,4 +1,4 @@
-// Written uses, KIND:PARAMETERS[xCOUNT]; their words come from the service.
+// Written uses, KIND:PARAMETERS[xCOUNT], in forms: their regex, and their words, which come from the service.
 
 export function parsed(text) {
   const [, bare, parameters, count] = /^([a-z-]+:([^x]+))(?:x(\d+))?$/.exec(text);
