@@ -28,6 +28,25 @@ if TYPE_CHECKING:
     from setwise.analytics.tables.check import TableCheck
     from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
 
+_QUESTION_OPTIONS = frozenset(
+    {
+        *(
+            "--item",
+            "--value",
+            "--where",
+            "--per-item",
+            "--per-user",
+            "--null-item",
+            "--limit",
+            "--table",
+            "-k",
+            "--at",
+        ),
+        *("--clip", "--low", "--high", "--bounds", "--step"),
+    }
+)
+"""The options of questions, each with a value, that `setwise sql` does not have, or means otherwise (--table)."""
+
 command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
 """The words of the command that runs, from the name of the command on."""
 
@@ -84,7 +103,9 @@ class SeveralValues(InvalidParameter):
 
     def __init__(self, columns: Sequence[str], table: str | None) -> None:
         names = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
-        super().__init__(f"--value takes one column; SQL counts several together: {_distinct_command(names, table)}")
+        found = ", and finds --per-user itself" if "--per-user" in _sql_options()[0] else ""
+        command = _distinct_command(names, table)
+        super().__init__(f"--value takes one column; SQL counts several together{found}: {command}")
 
 
 def _distinct_command(names: str, table: str | None) -> str:
@@ -94,27 +115,40 @@ def _distinct_command(names: str, table: str | None) -> str:
     of the command that was called, and those of its options that `setwise sql` has too. If `table` is None, or if the
     groups are periods of time or ranges of numbers, the clause has only the SQL statement.
     """
-    named: dict[str, str] = {}
-    kept: list[str] = []
-    remaining = iter(command_words.get()[1:])
-    for word in remaining:
-        option, equals, value = word.partition("=")
-        if option in ("--value", "--where", "--item", "--per-user", "--null-item", "--limit", "--contributions"):
-            named[option] = value if equals else next(remaining, "")
-        else:
-            kept.append(word)
-    if named.get("--contributions", "auto") != "auto":
-        kept += ["--contributions", named["--contributions"]]
+    named, kept = _sql_options()
     item, where = named.get("--item", ""), f" WHERE {named['--where']}" if "--where" in named else ""
     is_binned = re.search(" (by|of) ", item) is not None
     group = item if item.isidentifier() else f'"{item}"'
     statement = f"SELECT COUNT(DISTINCT {names}) AS n FROM t{where}"  # noqa: S608 - shown, and not run
     if item and not is_binned:
         statement = f"SELECT {group}, COUNT(DISTINCT {names}) AS n FROM t{where} GROUP BY {group}"  # noqa: S608
-    if table is None or is_binned or table not in kept:
+    if table is None or is_binned or table not in kept or "--table" in named:
         return statement
     kept.remove(table)
     return f"ask again with: setwise {join(['sql', statement, '--table', f't={table}', *kept])}"
+
+
+def _sql_options() -> tuple[dict[str, str], list[str]]:
+    """Return (values, words) of the running command, for a `setwise sql` command that asks the same question.
+
+    - `values` maps options that `setwise sql` does not have, such as --where, to their values. The statement has to say
+      in SQL what they say.
+    - `words` are the other words of the command line after the command's name. `setwise sql` takes all of them but the
+      table; --preview is --explain there, and --contributions auto is left out, because auto is the default.
+    """
+    named: dict[str, str] = {}
+    words: list[str] = []
+    remaining = iter(command_words.get()[1:])
+    for word in remaining:
+        option, equals, value = word.partition("=")
+        if option in _QUESTION_OPTIONS:
+            named[option] = value if equals else next(remaining, "")
+        elif option == "--contributions":
+            value = value if equals else next(remaining, "")
+            words += [] if value == "auto" else [option, value]
+        else:
+            words.append("--explain" if word == "--preview" else word)
+    return named, words
 
 
 class UnreadableCells(UnsuitableTable):
@@ -241,16 +275,22 @@ def _ask_for_times(source: str, user: str, function: str) -> str:
     numbers and no times. The numbers are taken for times since 1970. `source` is the table, `user` its user column, and
     `function` the SQL function that turns the numbers into times. Returns "" if another command failed.
     """
-    first, *words = command_words.get() or ("",)
-    place = words.index("--item") if "--item" in words else len(words)
-    bins = re.fullmatch("(.+) by ([a-z]+)", words[place + 1]) if place + 1 < len(words) else None
-    if first != "histogram" or source not in words or bins is None:
+    named, words = _sql_options()
+    bins = re.fullmatch("(.+) by ([a-z]+)", named.get("--item", ""))
+    if command_words.get()[:1] != ("histogram",) or source not in words or "--table" in named or bins is None:
         return ""
-    del words[place : place + 2]
     words.remove(source)
     name, person = (text if text.isidentifier() else f'"{text}"' for text in (bins[1], user))
-    periods = f"DATE_TRUNC('{bins[2]}', {function}({name})) AS period, COUNT(DISTINCT {person}) AS users"
-    statement = f"SELECT {periods} FROM t GROUP BY period ORDER BY period"  # noqa: S608 - shown, and not run
+    number = f"COUNT(DISTINCT {person}) AS users"
+    most = named.get("--per-item", "1")
+    if "--value" in named:
+        value = named["--value"] if named["--value"].isidentifier() else f'"{named["--value"]}"'
+        number = f"SUM({value}, contribution_bounds_per_group => (0, {most})) AS n"
+    elif most != "1":
+        number = f"COUNT(*, contribution_bounds_per_group => (0, {most})) AS n"
+    where = f"WHERE {named['--where']} " if "--where" in named else ""
+    periods = f"DATE_TRUNC('{bins[2]}', {function}({name})) AS period, {number}"
+    statement = f"SELECT {periods} FROM t {where}GROUP BY period ORDER BY period"  # noqa: S608 - shown, and not run
     command = join(["sql", statement, "--table", f"t={source}", *words])
     return f"if they are times since 1970 (in milliseconds: TIMESTAMP_MILLIS), ask again with: setwise {command}"
 
