@@ -15,10 +15,10 @@ _CONFIDENCE_SENTENCES = re.compile(r"(?:(?:On average|Each|The) [^.]*\d%[^.]*\. 
 
 
 def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> PrivateAnswer:
-    """Return `answer` with texts that describe each of its parts, the answers of a statement's SELECTs.
+    """Return `answer` with texts that are joined from the texts of its parts, the answers of a statement's SELECTs.
 
-    `groups` has the group columns of each SELECT. The text about a SELECT begins with its group columns, as in "By
-    carrier: ..", unless all SELECTs have the same text. An answer without parts is returned unchanged.
+    `groups` has the group columns of each SELECT, by which its text is told from the others: "By carrier: ... By hour:
+    ...". If all SELECTs have the same text, it is stated once. An answer without parts is returned unchanged.
     """
     if not answer.parts:
         return answer

@@ -233,7 +233,7 @@ class RunningTotals:
     - `failure` bounds the probability that a group of one user alone is ever shown; None if all groups are public.
 
     >>> totals = RunningTotals.plan(periods=365, contributions=10, sigma=4.0)
-    >>> round(float(totals.deviations()[-1]))
+    >>> round(float(totals.deviations()[-1]))  # standard deviation of the total of all 365 periods, in users
     37
     """
 
@@ -503,8 +503,9 @@ def least_selected(
 def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.float64]:
     """Return the weights with which releases are summed to estimate the total of all periods so far.
 
-    A release is itself a weighted sum of the counts of the present and earlier periods, plus noise; `coefficients` are
-    the weights of this sum, in units of 2^-bits. The result is cached and read-only.
+    A release is itself a weighted sum of the counts of the present and earlier periods, plus noise. `coefficients` are
+    the weights of this sum, in units of 2^-bits (2^bits stands for the weight 1). The returned weights undo them, so
+    that the estimate is the total plus noise. The result is cached and read-only.
     """
     row = _inverse_row(np.ldexp(np.array(coefficients, dtype=np.float64), -bits))
     row.flags.writeable = False

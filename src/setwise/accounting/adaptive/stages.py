@@ -256,8 +256,8 @@ def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt
     - `stage` has mechanisms with fixed dominating pairs; L is their privacy loss.
     - `after` has f, the profile of the other mechanisms.
     - `band` says how many grid points the result needs.
-    - `tilt`: if losses are rounded to equally spaced values, they are convolved with the weight exp(tilt L), to keep
-      the digits of rare losses.
+    - `tilt`: if losses are rounded to equally spaced values, their probabilities are weighted by exp(tilt L) while they
+      are convolved, so that rare losses keep their digits.
 
     Raises: `Unattainable` if even the coarsest rounding of losses takes more than `CONFIG.most_reads` reads of f.
     """

@@ -1,9 +1,10 @@
 """Sums of many lattice losses by the fast Fourier transform, tilted so that small probabilities keep their digits.
 
-Multiplying masses by exp(tilt x) before the transform, and dividing after it, moves the bulk of the distribution to the
-losses that matter. Rounding errors are then relative to the probabilities there, not to 1. A bound on the error of the
-transform, and on the mass that was wrapped around its ends, is added to every mass of an upper bound and subtracted in
-a lower bound (docs/numerics.md, "Tilt, window, transform, charge").
+A lattice has equally spaced losses x. Their probabilities are multiplied by exp(tilt x) before the transform and
+divided by it afterwards. This moves the bulk of the distribution to the losses that decide delta, so that rounding
+errors are small in proportion to the probabilities there. The transform has an error, and wraps the probability beyond
+one end of the grid around to the other end. A bound on both is added to every probability in an upper bound, and
+subtracted in a lower bound (docs/numerics.md, "Tilt, window, transform, charge").
 """
 
 import math
@@ -81,9 +82,10 @@ class Window:
 
 
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
-    """Return an interval that contains nearly all total losses when they are weighted by exp(`tilt` L).
+    """Return an interval in which the total loss L lies with nearly all probability, after weighting by exp(`tilt` L).
 
-    The weights make the losses L likely that decide delta. The sum of losses is then computed within the interval.
+    The weights make the losses likely that decide delta. The distribution of the total loss is then computed within the
+    interval only.
 
     - `saddle` is an approximation of the total loss, from which the interval is chosen.
     - `whole`: if True, the interval also contains the losses that are likely without the weights. If False, it begins a

@@ -387,7 +387,8 @@ def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_R
     """Return the probabilities of the values of a binomial variable, the number of successes in `count` trials.
 
     Trials are independent; a trial succeeds with the probability odds / (1 + odds). Values less likely than
-    `smallest_ratio` times the most likely value are left out.
+    `smallest_ratio` times the most likely value are left out. The result states the errors in its fields
+    `relative_error` and `dropped`.
 
     Requires: count >= 1, odds > 0.
     Ensures: each probability is within `relative_error` of the truth; those left out sum to at most `dropped`.

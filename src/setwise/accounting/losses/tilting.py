@@ -422,8 +422,9 @@ def _with_few_values(noise: KnownNoise) -> KnownNoise:
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
     """Return the tilt at which a function of the tilt is 0, by a few Newton steps from `tilt`.
 
-    A tilt weights the probability of a loss L by exp(tilt L). `residual` maps a tilt to the value of the function and
-    minus its derivative. The result is None if the steps do not converge.
+    A tilt weights the probability of a loss L by exp(tilt L). Callers look for the tilt under which the mean loss, or
+    the estimated delta, has a wanted value. `residual` maps a tilt to the value of the function and minus its
+    derivative. The result is None if the steps do not converge.
     """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)

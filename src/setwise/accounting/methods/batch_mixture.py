@@ -112,9 +112,9 @@ class BatchMixture:
         return _check_width(either_fails(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket (a certified interval) for the smallest epsilon at which the batch has at most `delta`.
+        """Return a bracket (certified interval) for the smallest epsilon at which the batch's delta is at most `delta`.
 
-        In a batch, all mechanisms are chosen up front; its delta is the largest over all mechanisms with its
+        In a batch, all mechanisms are chosen up front; the batch's delta is the largest over all mechanisms with its
         guarantees. `width` is the wanted width of the bracket, relative to its upper end; None accepts any width. The
         upper end is infinite if no upper end could be certified.
 

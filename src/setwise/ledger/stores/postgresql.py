@@ -153,8 +153,9 @@ class PostgresqlStore:
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
         """Append an entry inside a transaction that the caller opened, and return the entry with its position and hash.
 
-        Nothing is committed here. Raises `Overtaken` if another entry has the position that `draft` asks for, and
-        `Refused` if a constraint forbids the entry.
+        Nothing is committed here. `draft` may ask for a position in the account's chain, the only one for which its
+        price was computed. Raises `Overtaken` if another entry has this position, and `Refused` if a constraint forbids
+        the entry.
         """
         contents = draft.contents_with_moves()
         values = {

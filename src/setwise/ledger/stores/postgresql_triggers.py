@@ -1,7 +1,7 @@
 """SQL text of triggers that make PostgreSQL chain entries, apply balance changes, and refuse to rewrite history.
 
-An entry is inserted without a hash, and mostly without a position. The trigger locks the account's row and assigns
-both, so that concurrent writers of one account queue.
+An entry is inserted without a hash and, unless its price is valid at one position of the chain only, without a
+position. The trigger locks the account's row and assigns both, so that concurrent writers of one account queue.
 """
 
 from setwise.ledger.stores.schema import APPEND_ONLY, versions

@@ -34,7 +34,11 @@ class FixedInterval(NamedTuple):
 
     @classmethod
     def of(cls, value: Fraction, bits: int) -> "FixedInterval":
-        """Return the smallest interval around `value` whose ends are whole numbers in units of 2^-`bits`."""
+        """Return the smallest interval around `value` whose ends are whole numbers in units of 2^-`bits`.
+
+        >>> FixedInterval.of(Fraction(1, 3), 4)  # 1/3 lies between 5/16 and 6/16
+        FixedInterval(low=5, high=6)
+        """
         scaled = value.numerator << bits
         return cls(scaled // value.denominator, ceil_divide(scaled, value.denominator))
 

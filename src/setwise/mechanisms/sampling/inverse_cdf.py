@@ -409,10 +409,12 @@ class _Lookup:
         return np.asarray(unclear[equal], dtype=np.intp)
 
     def _scan(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Write the draw that each random word decides into `values`; return the indices of the undecided words.
+        """Write the draw for each random word into `values`, and return the indices of the words that decide no draw.
 
-        A word decides no draw if it equals an entry of the table. Every word is compared with every entry, so steps and
-        memory accesses do not depend on the words, and an observer who times a draw learns nothing about it.
+        The draw for a word is `smallest` plus the number of table entries (`floors`) that are at most the word. A word
+        that equals an entry decides no draw, because further random bits are needed. Every word is compared with every
+        entry, so steps and memory accesses do not depend on the words, and an observer who times a draw learns nothing
+        about it.
         """
         column = words[:, np.newaxis]
         np.add(np.count_nonzero(self.floors <= column, axis=1), self.smallest, out=values)
