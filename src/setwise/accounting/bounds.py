@@ -71,9 +71,9 @@ class BoundsConfig:
     """Uses are left out, and their largest losses added to epsilon, if the sum of these losses is at most this share of
     the standard deviation of the loss of all other uses. The bracket becomes wider by about this share."""
     closer: float = 0.75
-    """On the grid, each bounded-range use may get a price, so that only the sum of the prices of the remaining uses is
-    tracked. That is done if it raises the bound at most this many times as much as the bound by one Gaussian for small
-    epsilons does."""
+    """To save time on the grid, each bounded-range use may get a price, so that only the sum of the prices of the
+    remaining uses is tracked. This raises the bound a little. Another way to save time, one Gaussian in place of the
+    uses of small epsilon, raises the bound too. Prices are used if their raise is at most this share of the other."""
     as_close: float = 2.0
     """The bound by one Gaussian may replace all bounded-range uses, or only the uses of small epsilon. One of the two
     ways is left out if it raises the bound more than this many times as much as the other."""
@@ -205,10 +205,13 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     def answer(target: Target, width: float | None) -> Bracket:
         """Return a bracket (a certified interval) for the delta or epsilon of all uses that `target` asks for.
 
-        The upper end is computed with one Gaussian in place of the integer Gaussians; it reveals at least as much. The
-        lower end is computed with Gaussians that reveal at most as much, except for a small difference, which is
-        subtracted. The lower end is 0 if the lower bound cannot be computed. `width` is the wanted width of the
-        bracket, relative to its upper end, or None for the default.
+        Both ends are computed with continuous Gaussians in place of the integer Gaussians.
+
+        - For the upper end, one Gaussian replaces them all, and it reveals at least as much.
+        - For the lower end, Gaussians take their place that reveal at most slightly more. The small difference has a
+          known bound, which is subtracted. The lower end is 0 if it cannot be computed.
+
+        `width` is the wanted width of the bracket, relative to its upper end, or None for the default.
         """
         upper = _first_narrow(with_one_above, interaction, target, width, effort).upper
         with contextlib.suppress(Unattainable):
@@ -263,11 +266,14 @@ def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] |
 
 
 def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target: Target) -> float:
-    """Return quickly a lower bound on the worst delta or epsilon over analysts who adapt to earlier answers.
+    """Return a lower bound on the delta or epsilon that the worst analyst reaches, computed quickly.
 
-    If `target` gives an epsilon, some analyst who makes the uses in `kinds` has at least the returned delta at this
-    epsilon. If `target` gives a delta, some analyst has a larger delta at every epsilon below the result. `interaction`
-    is ordered (the order of the uses is fixed) or set-wise (the analyst chooses the order).
+    The analyst makes the uses in `kinds`, and chooses mechanisms after seeing earlier answers. `interaction` says
+    whether the order of the uses is fixed (ordered) or chosen by the analyst (set-wise).
+
+    - If `target` gives an epsilon, the result is a delta. Some analyst has at least this delta at the given epsilon.
+    - If `target` gives a delta, the result is an epsilon. At every smaller epsilon, some analyst's delta is above the
+      given one.
 
     Raises: `Unattainable` if the computation would take long.
     """
@@ -433,11 +439,12 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
     @cache
     def below(split: gaussian_majorant.RangeSplit) -> Bound:
-        """Return a lower bound on delta and epsilon, in which randomized responses replace uses of small epsilon.
+        """Return a lower bound on the largest delta (or epsilon) that an analyst can reach with all uses.
 
-        `split` divides the bounded-range uses into small and large epsilons. The responses satisfy the guarantees of
-        the small epsilons, so some analyst attains the bound. The uses of large epsilon come after the responses,
-        smallest epsilon first, and are computed on a grid.
+        `split` divides the bounded-range uses into those of small and of large epsilon. For each use of small epsilon
+        the bound takes one fixed mechanism with this guarantee, a randomized response. Some analyst can choose these
+        mechanisms, so the largest delta is at least the delta with them. The randomized responses come first. The uses
+        of large epsilon follow, smallest epsilon first, and their worst mechanisms are computed on a grid of epsilons.
         """
         attained = [
             Use(noise, count)

@@ -397,17 +397,16 @@ class Target:
 class Effort:
     """How narrow a bracket (a certified interval for an epsilon or a delta) should be, and how much work it may take.
 
-    Widths are relative to the upper end of the bracket.
+    A width is the length of a bracket divided by its upper end.
 
-    - `width` is the width that computations on a grid of epsilons aim for if the caller asks for no width.
-    - `enough`: several proven bounds are computed one after another, until the bracket is at most this wide.
-    - `progress` is called with the share of work done.
-    - `pricing`: False leaves out an upper bound that takes seconds, for bounded-range uses of many epsilons.
+    - `width` is what computations on a grid of epsilons aim for if the caller asks for no width.
+    - `enough`: several proven bounds are computed one after another, until the width is at most this.
+    - `progress` is called with the share of work done, from 0 to 1.
+    - `pricing`: True also computes an upper bound that takes seconds, for bounded-range uses of many epsilons.
     - `one_gaussian`: many bounded-range uses of one epsilon have a quick bound, in which one Gaussian mechanism
-      replaces them. If its bracket is at most this wide, no slower bound is computed; 0 always computes the slower
-      bound.
-    - `tolerance`: privacy losses may be rounded to equally spaced values, if that raises their variance by at most this
-      share; None takes the default.
+      replaces them. If its width is at most this, no slower bound is computed; 0 always computes the slower bound.
+    - `tolerance`: to save time, privacy losses may be rounded to equally spaced values. The rounding may raise their
+      variance by at most this share; None takes the default.
     """
 
     width: float = 1e-3

@@ -143,11 +143,12 @@ class Composition:
         return self._best(Target("epsilon", check_delta(delta)), None, effort)
 
     def compared(self, quick: CertifiedBound, epsilon: float) -> CertifiedBound:
-        """Return the bound `quick`, a result of `quick_delta(epsilon)`, tightened by bounds for other interactions.
+        """Return the bound `quick`, a result of `quick_delta(epsilon)`, made narrower by bounds for other analysts.
 
-        An interaction is what the analyst may decide on the fly; from weakest to strongest they are batch, ordered,
-        set-wise and adaptive. A stronger analyst can do all that a weaker one can. So an upper bound for a stronger
-        interaction, and a lower bound for a weaker one, are valid for this composition too.
+        What an analyst may decide on the fly is called the interaction; from weakest to strongest the interactions are
+        batch, ordered, set-wise and adaptive. An analyst with a stronger interaction can do all that an analyst with a
+        weaker one can. So two kinds of bounds are valid for this composition too: upper bounds for a stronger
+        interaction, and lower bounds for a weaker one.
         """
         return self._tighten(quick, Target("delta", epsilon), _QUICK)
 
@@ -350,15 +351,18 @@ class Composition:
     def _below_stronger(
         self, weaker: CertifiedBound, other: Interaction, target: Target, effort: Effort
     ) -> CertifiedBound:
-        """Return `weaker`, this composition's bound, with its upper end lowered by a bound for a stronger interaction.
+        """Return `weaker`, a bound of this composition, with its upper end lowered by a bound for another interaction.
 
-        - `other` is the stronger interaction, in which the analyst may decide more on the fly, so its upper end is
-          valid here too.
+        An interaction is what the analyst may decide on the fly. An analyst with more freedom can do all that this
+        composition's analyst can, so an upper bound for the freer analyst is valid here too.
+
+        - `other` is an interaction with more freedom than this composition's.
         - `target` is the delta or epsilon that is bounded.
-        - `effort` says how narrow the bracket (a certified interval) under `other` must be.
+        - `effort` says how narrow the bracket (a certified interval) for `other` must be.
 
-        If the lower end under `other` is smaller, it usually replaces the lower end too, so that results never say that
-        deciding less reveals more.
+        The lower end may be lowered too. Otherwise the results for the two interactions could seem to say that an
+        analyst with less freedom learns more. It is not lowered if `other` is adaptive, or if some use has neither a
+        fixed dominating pair nor bounded range, because the lower end for `other` then says little.
         """
         # A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
         # analyst learning more. It does not if `other` is adaptive, or if some use has neither a dominating pair nor

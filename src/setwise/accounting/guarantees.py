@@ -113,10 +113,11 @@ class Guarantee(ABC):
         return None
 
     def concentrated(self) -> "ConcentratedDP | None":
-        """Return the (mu, tau)-CDP that this guarantee implies without outright failure; None if no CDP is known.
+        """Return the (mu, tau)-CDP (concentrated DP) that this guarantee implies; None if no such conversion is known.
 
-        An outright failure is an event in which everything may be revealed. Callers account for its probability
-        separately (see `split_off_failure`).
+        (mu, tau)-CDP says that the privacy loss has a mean of at most mu and is tau-subgaussian about its mean. Here it
+        holds only if no outright failure happens, an event in which everything may be revealed. Callers account for the
+        probability of that event separately (see `split_off_failure`).
         """
         pure = self.pure()
         return None if pure is None else pure.concentrated()
@@ -185,7 +186,10 @@ class PureDP(Guarantee):
         return ZeroConcentratedDP(rho=cover_rounding(self.epsilon * math.tanh(self.epsilon / 2)))
 
     def concentrated(self) -> "ConcentratedDP":
-        """Return (epsilon tanh(epsilon/2), epsilon)-CDP, which epsilon-DP implies.
+        """Return the (mu, tau)-CDP that epsilon-DP implies, with mu = epsilon tanh(epsilon/2) and tau = epsilon.
+
+        (mu, tau)-CDP (concentrated DP) says that the privacy loss has a mean of at most mu and is tau-subgaussian about
+        its mean.
 
         Theorem: the paper's mean and subgaussian parameter of the privacy loss (lem:subgaussBounds).
         """
@@ -241,9 +245,10 @@ class BoundedRange(Guarantee):
         return ZeroConcentratedDP(rho=converted.rho, xi=min(converted.xi, 0.0))
 
     def concentrated(self) -> "ConcentratedDP":
-        """Return (mean, epsilon/2)-CDP, which epsilon-bounded range implies.
+        """Return the (mu, tau)-CDP that epsilon-bounded range implies, with mu = `mean_loss` and tau = epsilon/2.
 
-        The mean is the largest mean privacy loss of a use, as returned by `mean_loss`.
+        (mu, tau)-CDP (concentrated DP) says that the privacy loss has a mean of at most mu and is tau-subgaussian about
+        its mean. `mean_loss` returns the largest mean privacy loss of a use.
 
         Theorem: the paper's mean and subgaussian parameter of the privacy loss (lem:subgaussBounds).
         """
@@ -352,7 +357,10 @@ class Gaussian(Guarantee):
         return ZeroConcentratedDP(rho=cover_rounding(0.5 / self.sigma**2))
 
     def concentrated(self) -> "ConcentratedDP":
-        """Return (1/(2 sigma^2), 1/sigma)-CDP, which Gaussian noise satisfies.
+        """Return the (mu, tau)-CDP that Gaussian noise satisfies, with mu = 1/(2 sigma^2) and tau = 1/sigma.
+
+        (mu, tau)-CDP (concentrated DP) says that the privacy loss has a mean of at most mu and is tau-subgaussian about
+        its mean.
 
         Theorem: DworkRo16.
         """
@@ -681,7 +689,7 @@ class BoundedLoss(Protocol):
     """Protocol of an object that can state the largest privacy loss of one use: a guarantee or a loss distribution."""
 
     def largest_loss(self) -> Fraction | None:
-        """Return an exact bound on the privacy loss without outright failure; None if the loss is unbounded.
+        """Return an exact bound on the privacy loss of one use, unless it fails outright; None if there is no bound.
 
         An outright failure is an event in which everything may be revealed.
         """

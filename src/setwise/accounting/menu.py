@@ -191,10 +191,10 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
     def unevenness(unit: int) -> float:
         """Return how far prices are from being in proportion to effects, if the cheapest item costs `unit` units.
 
-        The effect (gain) of a menu item is log E[exp(tilt L)], where L is its worst privacy loss. The variable `gains`
-        of the function around it has one gain for each item. Each gain is divided by the item's price, a whole number
-        of units; the result is the largest quotient divided by the smallest. If it is 1, the bound is equally tight
-        whatever is bought.
+        The effect of an item, its gain, is log E[exp(tilt L)] with its worst privacy loss L. (`gains`, a variable of
+        the function around this one, has the gain of each item.) The price of an item is a whole number of units. The
+        result is the largest gain per unit divided by the smallest gain per unit. It is 1 if all prices are exactly in
+        proportion to gains, so that the account's bound is equally tight whatever is bought.
         """
         # The costs of the other items are rounded to whole units.
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]

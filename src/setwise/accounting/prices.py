@@ -200,13 +200,15 @@ positive."""
 def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, missing: float = 0.0) -> float:
     """Return the price of integer Gaussian noise: the mu squared that it takes from a budget of mu squared.
 
+    Integer noise reveals slightly more than continuous Gaussian noise. How much more depends on what follows it, so the
+    price depends on the budget that remains. The price p is so large that one Gaussian mechanism of mu^2 = `remaining`
+    + p dominates the integer noise followed by a Gaussian of mu^2 = `remaining`.
+
     - `sigma` is the noise parameter.
     - `sensitivity` is the most by which one user changes the number that gets the noise.
-    - `remaining` is the mu squared that the use leaves in the budget. The price p is so large that one Gaussian
-      mechanism of mu^2 = `remaining` + p dominates the use followed by a Gaussian of mu^2 = `remaining`. The more
-      remains, the lower the price may be.
+    - `remaining` is the mu squared that the use leaves in the budget. The more remains, the lower the price may be.
     - `missing` is for truncated noise: a bound on the probability that untruncated noise falls outside of the outcomes
-      that both of two neighbouring tables can produce. `missing` is 0 for noise that is not truncated.
+      that both of two neighbouring tables can produce. It is 0 for noise that is not truncated.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """

@@ -144,10 +144,10 @@ def wallet_for(epsilon: float, delta: float) -> float:
     at = np.array([epsilon])
 
     def spare(size: float) -> float:
-        """Return log(`delta` / d), where d is an upper bound on the delta of the Gaussian with mu^2 = `size`.
+        """Return log(`delta` / d), where d bounds the delta at `epsilon` of the Gaussian with mu^2 = `size` from above.
 
-        d is taken at `epsilon`; `epsilon` and `delta` are variables of the function around it, which have the promise
-        to keep. The result is negative if `size` is too large to keep it.
+        It is positive if this Gaussian is (`epsilon`, `delta`)-DP with room to spare, and negative if `size` is too
+        large. The search looks for its zero. `epsilon` and `delta` are arguments of the function around this one.
         """
         value, error = GaussianLoss(_sigma(size)).delta(at)
         return math.log(delta) - math.log(float(value[0] + error[0]))

@@ -38,11 +38,11 @@ class Spent:
         return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, d], where d bounds the delta at `epsilon` of any uses that add up to at most these two totals.
+        """Return [0, d], where d bounds the delta at `epsilon` of all uses that were added to the two totals.
 
-        The totals are the sum of rho (of zCDP) and the sum of the probabilities of outright failure (in which
-        everything may be revealed). The bound holds whatever an analyst chooses on the fly, if a use that would exceed
-        the totals is refused.
+        The totals are `rho`, the sum of the rho of zCDP, and `failure_sum`, the sum of the probabilities of outright
+        failure, in which everything may be revealed. The bound also holds for uses that an analyst chooses on the fly,
+        if the totals were fixed in advance as budgets and every use that would exceed them was refused.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
@@ -200,5 +200,9 @@ class ZcdpOdometer:
         return up(least * (1 + 1e-13))
 
     def answer(self) -> CertifiedBound:
-        """Return the upper bound on the privacy loss of all uses so far, with the names of its method and its proof."""
+        """Return the bound on the privacy loss of all uses so far, with the names of its method and of its theorem.
+
+        With probability at least 1 - `delta` (the odometer's field), the privacy loss is at most the upper end of the
+        result, even if the analyst chose each mechanism after seeing earlier answers. The lower end is 0.
+        """
         return CertifiedBound(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")

@@ -57,19 +57,23 @@ def split_budget(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]
 def with_defaults(
     kind: str, words: Mapping[str, Any], spent: BudgetWords, declared: Declaration, terms: "Terms | None"
 ) -> Asked:
-    """Return (parameters, budget) of a question with defaults filled in: bounds on a user, a delta for private groups.
+    """Return (parameters, budget) of a question, with defaults for the bounds on a user and for delta filled in.
 
     - `kind` is the name of the question's shape, such as "mean".
     - `words` are its parameters by name, and `spent` is its budget.
-    - `declared` has the bounds that the catalog (the data holder's file of declared tables) states for the table. These
-      bounds replace bounds that the question leaves out: clipping bounds, the most groups of a user (not for a top k),
-      and the most rows of a user (for a variance, a standard deviation or a number of distinct values). Bounds that the
-      catalog leaves out, too, are left to a private search.
-    - `terms` has the budget and the limits of the account that pays, on which the delta depends; None without account.
+    - `declared` has the bounds that the catalog (the data holder's file of declared tables) states for the table.
+    - `terms` are the terms (promise and budget) of the account that pays; None without account. The default delta, for
+      a question with private groups, depends on them.
+
+    A bound that the question leaves out is taken from `declared`, or else left to a private search:
+
+    - clipping bounds,
+    - the most groups of a user (not for a top k),
+    - the most rows of a user (for a variance, a standard deviation or a number of distinct values).
 
     A question that states neither an epsilon nor an accuracy is paid with guarantees that an account registered in
-    advance. Only the most rows of a user are filled in for such a question: it needs no default delta, and no private
-    search for bounds, because such a search is paid from an epsilon.
+    advance. Such a question gets only the most rows of a user. It needs no default delta, and a private search would
+    have to be paid from an epsilon.
     """
     filled = dict(words)
     if kind in STATISTICS and STATISTICS[kind].over_rows and words.get("per_user") is None:

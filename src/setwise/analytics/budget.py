@@ -83,7 +83,11 @@ class Draws:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return this record as a dictionary for JSON, with guarantees as text and without the fields that are None."""
+        """Return these guarantees as a dictionary for JSON, without the fields that are None.
+
+        >>> Draws(counts="gaussian:20").to_dict()
+        {'kind': 'draws', 'counts': 'gaussian:20.0'}
+        """
         named = {"discover": self.discover, "counts": self.counts}
         guarantee_texts = {
             name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None

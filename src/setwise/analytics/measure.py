@@ -60,18 +60,18 @@ class Measure:
 
     @property
     def spans_groups(self) -> bool:
-        """Whether what a user adds to one group depends on the user's other groups.
+        """Whether the number that a user adds to one group depends on the user's rows in other groups too.
 
-        It does if the user adds the number of their groups (`groups`) or the greatest number of all their groups
-        (`peak`).
+        True in two cases: the number is how many groups the user has (field `groups`), or the greatest number that the
+        user has in any of their groups (field `peak`).
         """
         return self.groups or self.peak
 
     @property
     def is_spread(self) -> bool:
-        """Whether one user may add to several cells of a group, where a cell is a whole number that the engine counts.
+        """Whether one user may add to several cells of a group; a cell is a whole number with a result of its own.
 
-        It may if the user's weight is divided among the user's rows (`weight`), or if distinct values are counted
-        (`distinct`).
+        True for quantiles (the user's weight, field `weight`, is divided among the user's rows) and for numbers of
+        distinct values (field `distinct`). In all other cases a user adds one number to a group.
         """
         return self.weight is not None or self.distinct is not None

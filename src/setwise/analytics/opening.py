@@ -279,11 +279,10 @@ def _header_advice(location: Location) -> str:
 def _session_with(types: Mapping[str, Kind], open_joined: Callable[..., Engine], words: Mapping[str, Any]) -> Session:
     """Return a session on a file whose text columns are read as `types`, a mapping from columns to kinds.
 
-    `open_joined` opens an engine. `open_joined(types=types)` returns the engine that reads the file's table. For a
-    question that joins tables, the session calls `open_joined(name, joins, derivation, types=types)`, which returns the
-    engine that reads the joined rows: `name` is the table's name after FROM, `joins` are the tables to join, and
-    `derivation` are the steps of SQL that compute columns or filter rows. `words` are the other keyword arguments of
-    `Session`.
+    - `open_joined` is a function that opens an engine. With `types` alone the engine reads the file's table. If a
+      question joins tables, the session passes three more arguments, and the engine reads the joined rows: the table's
+      name after FROM, the tables to join, and the steps of SQL that compute columns or filter rows.
+    - `words` are the other keyword arguments of `Session`.
     """
     return Session(open_joined(types=types), types=types, open_joined=partial(open_joined, types=types), **words)
 
@@ -311,13 +310,14 @@ def _holder_scan(main: TableToScan, joinable: JoinableTables) -> HolderScan | No
 
 
 def _unit_steps(user: str, unit: str, account: AccountPayer | None, schema: Schema) -> Derivation:
-    """Return the operations that add a column to a table, which says to which unit of privacy each row belongs.
+    """Return the operations that add a key column to a table, so that parts of users can be protected like users.
 
     - `user` is the user column.
-    - `unit` is the unit of privacy, such as "user,day". If it is the whole user, the result is empty, because the user
-      column says it already.
+    - `unit` is the unit of privacy. For "user,day", two rows have the same key exactly if they belong to the same user
+      and the same day. If the unit is the whole user, there are no operations, because the user column is the key.
     - `account` is the account that pays, or None.
     - `schema` has the columns of the table.
+
     Raises: `InvalidParameter` if the `account` protects another unit than `unit`, or if `unit` cannot be computed from
     the columns (see `unit_derivation`).
     """

@@ -165,9 +165,12 @@ class OneOff:
         """Return the certified epsilon at `delta` for an analyst who chooses questions and budgets on the fly.
 
         The result is the lower of two bounds, each at half of `delta`: the sum of the questions' epsilons, and an
-        odometer (a bound on the epsilon spent so far that holds although each question was chosen after seeing earlier
-        answers). If the delta of the first question is more than a tenth of `delta`, half of `delta` might not cover
-        the sum of deltas; then the result is the sum of the epsilons, at the whole `delta`.
+        odometer. An odometer is a bound on the privacy loss so far that holds although each question was chosen after
+        seeing earlier answers.
+
+        The sum of epsilons holds only if the questions' deltas add up to at most the delta that it may use. If already
+        the first question's delta is more than a tenth of `delta`, they would soon exceed half of `delta`. The result
+        is then the sum of the epsilons alone, which may use all of `delta`.
         """
         # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
         # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.
@@ -234,13 +237,12 @@ def first_payable(
 ) -> T:
     """Try a question with several kinds of noise, and return the result of the first attempt that can be paid for.
 
-    - `budget` is the question's budget. A budget that names its noise, its mechanism or a wanted accuracy is tried
-      alone.
+    - `budget` is the question's budget. If it names its noise, its mechanism or a wanted accuracy, there is only one
+      attempt.
     - `attempt` plans the question within a budget, charges it and returns its answer.
-    - `status` returns the status of the account that pays, and `uses_of` the mechanisms of the plan within a budget
-      (privacy guarantees and numbers of runs). With both, the first attempt has the noise that `sparing_budget`
-      chooses, so that the account is not used up faster than necessary. If they are left out, the first attempt has the
-      noise that the planner prefers.
+    - `status` returns the status of the account that pays. `uses_of` returns the mechanisms of the plan within a budget
+      (privacy guarantees and numbers of runs). Both are needed to begin with the noise that uses up least of the
+      account (see `sparing_budget`). Without them, the first attempt has the noise that the planner prefers.
 
     Raises: the error of the first attempt if no attempt can be paid for.
     """

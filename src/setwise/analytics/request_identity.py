@@ -104,11 +104,13 @@ def identify_source(source: Source, engine: str = "duckdb", table: str | None = 
 def _query_words(query: Query) -> dict[str, object]:
     """Return `query` as a dictionary for the text of its request, which a ledger stores to recognise a retry.
 
-    Ledgers hold texts that earlier versions of the program wrote, so two parameters are not written as in
-    `Query.to_dict`:
-    - The lower bound of a sum is left out if it is 0. Earlier versions did so, and their requests are still recognised.
+    The dictionary is that of `Query.to_dict` with two changes. They decide which texts of earlier versions of the
+    program, which ledgers still hold, count as the same request:
+
+    - The lower bound of a sum is left out if it is 0, as in earlier versions. A retry of an old request is thus
+      recognised.
     - If a private search is to find the limit on a user's rows, `per_user` is "auto". Earlier versions left it out and
-      used a fixed limit; the two texts differ, so that their answers are not replayed for this request.
+      used a fixed limit, so their answers mean something else, and must not be returned for this request.
     """
     words = query.to_dict()
     statistics = words.get("statistics", [])

@@ -27,12 +27,19 @@ def unit_column(user: str, unit: str) -> str:
 
 
 def unit_derivation(user: str, unit: str, schema: Schema) -> Derivation:
-    """Return the operations that add a column to a table, which says to which unit of privacy each row belongs.
+    """Return the operations that add a key column to a table, so that parts of users can be protected like users.
 
-    For example, the column tells apart the days of each user. `unit` is the unit of privacy, such as "user,day", `user`
-    is the user column, and `schema` describes the table.
-    Raises: `UnknownColumn` if the table lacks a column; `InvalidParameter` if `unit` names the user column itself, or
-    something else than a column of text, whole numbers, dates or truth values, or the day, week or month of a time.
+    For the unit of privacy "user,day", two rows have the same key exactly if they belong to the same user and the same
+    day. Queries then use the key column in place of the user column.
+
+    - `user` is the user column.
+    - `unit` is "user,COLUMN", or "user,day", "user,week" or "user,month" for the table's only column of times. A
+      column of times may be named too, as in "user,at by week".
+    - `schema` describes the table.
+
+    Raises: `UnknownColumn` if the table lacks a column. `InvalidParameter` if COLUMN is the user column, if its values
+    are neither text, whole numbers, dates nor truth values, or if times are grouped by another unit than day, week or
+    month.
     """
     part = check_unit(unit).partition(",")[2].strip()
     schema.column(user)

@@ -160,8 +160,9 @@ class Account:
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` unless this account may pay for questions about the dataset named `known_as`.
 
-        An account opened for a dataset pays for its data only, under any name of these data. An account opened for none
-        does not pay for data with accounts or a cap (joint budget), because their joint promise leaves it out.
+        An account that was opened for a dataset pays for the data of this dataset only, under any name of these data.
+        An account that was opened for no dataset pays only for data on which the ledger has neither accounts nor a cap
+        (joint budget): their joint promise would not include its charges.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)

@@ -60,10 +60,10 @@ class BudgetTotals(Protocol):
 
     @property
     def most_rho(self) -> float:
-        """About the zCDP rho that all charges to this budget have together when the budget is used up.
+        """About how much zCDP rho all charges to this budget have together at most.
 
-        The odometer (a bound on the epsilon spent so far) has this number as a parameter: it is valid for any spent
-        rho, and tight for any spent rho up to this one.
+        The odometer, a bound on the privacy loss so far, takes this number as a parameter. The bound holds whatever the
+        number is, but is tight only as long as the rho spent is not above it.
         """
         ...
 

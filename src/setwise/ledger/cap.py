@@ -158,14 +158,18 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
-        """Move units that other accounts have reserved back to the cap, so that one account can pay for `uses`.
+        """Take back what other accounts have reserved of the cap, so that one account can pay for `uses`.
 
-        The cap is the joint budget of a dataset's accounts. It pays from two balances, a Gaussian wallet (mu squared)
-        and a sum of epsilons. If only one of these balances can pay for `uses`, the other balance is first dropped for
-        good. Nothing happens if the cap could not pay even with all reserved units.
+        The cap is the joint budget of a dataset's accounts; each account may have a part of it reserved, its slice.
+        Units are taken from the other accounts' slices, the largest first, until the paying account's slice and the
+        unreserved part of the cap are enough together. Nothing happens if all slices together would not be enough.
+
+        The cap pays from two balances, a Gaussian wallet (mu squared) and a sum of epsilons. If only one of them can
+        pay for `uses`, the other balance is first dropped for good.
+
         - `account` is the number of the record that opened the paying account, and `name` its name.
         - `uses` are privacy guarantees with counts.
-        - `at` is the timestamp of the entries, in microseconds since 1970.
+        - `at` is the timestamp of the new entries, in microseconds since 1970.
         """
         with self._store.reading() as connection:
             balance = self.balance(connection)

@@ -238,13 +238,15 @@ class MenuTotals:
         return (Use(ZeroConcentratedDP(rho=spent.rho, delta=spent.failure_sum)),)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest guarantees, with counts, that the remaining budget can pay together; at most two.
+        """Return, for people, the largest guarantees that the remaining budget can pay for together; at most two.
 
-        The menu is the account's fixed list of guarantees with costs. The first result is the most expensive guarantee
-        on the menu that the account can still pay, with the number of times that it can. The second is (0, delta)-DP
-        with the remaining failure probability as delta. A result is left out if nothing remains for it. `amounts` maps
-        each balance to the units that remain in it: a full balance "menu" has `budget` units, and a full balance
-        "failure" 2^60.
+        The menu is the account's fixed list of guarantees with costs in units. The first result is the most expensive
+        guarantee on the menu that the account can still pay for, with the number of times. The second is (0, delta)-DP,
+        where delta is the remaining failure probability. A result is left out if nothing remains for it.
+
+        `amounts` maps each balance to the units that remain in it. The balance "menu" begins with `budget` units, in
+        which the costs are stated. In the balance "failure", a unit is 2^-60 of the failure probability set aside at
+        first.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

@@ -94,12 +94,15 @@ def sum_of_charges(
     """Return (sum of the epsilons of all charges, sum of their deltas), each rounded up; None if they are not known.
 
     - `terms` has the account's promise and budget.
-    - `charges` has, for each charge, its privacy guarantees with counts, and the delta of its question (None if not
-      stated). If the charge has no finite epsilon with this delta, its epsilon is taken at another delta: 1% of
-      `charge_sum_delta(terms)`, the part of the account's delta that is kept for these sums.
+    - `charges` has, for each charge, its privacy guarantees with counts, and the delta that its question stated, or
+      None.
 
-    The sums are not known if some charge has no finite epsilon at either delta, or if there are over 500 different
-    charges, which would take too long.
+    A charge counts with an (epsilon, delta) that its guarantees satisfy: at the stated delta, or with the sum of its
+    largest privacy losses if that epsilon is smaller. If neither epsilon is finite, the delta is instead 1% of the part
+    of the account's delta that is kept for these sums (`charge_sum_delta`).
+
+    The result is None if even then some charge has no finite epsilon, or if there are over 500 different charges, which
+    would take too long.
     """
     # A charge without a stated delta, such as that of a live series, takes a share that depends on the account's terms
     # alone, so that it cannot depend on answers.

@@ -208,12 +208,16 @@ class CapTotals:
         )
 
     def pays_well(self, uses: Sequence[Use], price: Mapping[str, int]) -> bool:
-        """Return whether `price`, which an account's slice would pay for `uses`, is at most 2% above the lowest price.
+        """Return whether an account's slice is large enough to pay for `uses` at nearly the lowest price.
 
-        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. A smaller slice pays
-        a higher price, and a full cap the lowest. If the result is False, the caller refills the slice first. `uses`
-        are privacy guarantees with counts. `price` maps each balance to units (2^60 in a full balance); only the price
-        in the wallet (mu squared) is compared, because other prices are the same in every slice.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. The price in the
+        wallet (the balance of mu squared) is lowest if the cap is full, and rises as less remains in the slice. True
+        means that this price is at most 2% above the lowest. If it is False, the caller moves more of the cap into the
+        slice first.
+
+        - `uses` are privacy guarantees with counts.
+        - `price` maps each balance to the units that the slice would pay now; a unit is 2^-60 of the balance's budget.
+          Balances other than the wallet are ignored, because they charge the same in every slice.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
 

@@ -403,12 +403,13 @@ def setwise_terms(
 
 
 def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
-    """Return the Gaussian wallet (a budget in mu squared) that an account has besides its registered uses.
+    """Return the Gaussian wallet of an account that also has registered uses; None if the account has no wallet.
 
-    The wallet has the square of `mu`; the result is None if `mu` is 0. `failure` bounds the probability that any use
-    paid from the wallet fails outright, which may reveal everything.
+    The wallet is a budget in mu squared that pays for uses that were not registered when the account was opened. Its
+    size is the square of `mu`, and `mu` = 0 means no wallet. `failure` bounds the probability that any use paid from
+    the wallet fails outright, which may reveal everything.
 
-    Raises `InvalidParameter` for a failure probability without a wallet.
+    Raises: `InvalidParameter` if `failure` is positive although `mu` is 0.
     """
     if not mu:
         if failure:
@@ -510,12 +511,12 @@ def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
 
 
 def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool) -> list[Use]:
-    """Return those of the `uses` that `Account.charge` may pay only if their question is chosen before the charge.
+    """Return those of the `uses` whose price at `Account.charge` is right only for a question fixed before the charge.
 
-    Their price is paid from a wallet (a budget in mu squared), from a menu (a fixed list of guarantees with costs) or
-    from a slice (the account's reserved part of a dataset's joint budget). Such a price may be too low for a question
-    that is chosen after later answers were seen; `Account.reserve` charges a higher price. Gaussian and (0, delta)-DP
-    uses are left out, because their price is always right.
+    Such uses are paid from a wallet (an amount of mu squared), a menu (a fixed list of guarantees with costs) or a
+    slice (the account's reserved part of a dataset's joint budget). If their question is chosen after the charge, when
+    later answers were seen, the price may be too low; `Account.reserve` charges a higher one. Gaussian and (0,
+    delta)-DP uses are never returned, because their price is right in any case.
 
     `uses` are privacy guarantees with counts, `terms` are the account's terms, and `has_slice` says whether the account
     pays from a slice.

@@ -292,9 +292,10 @@ class LiveSeries:
         return history
 
     def _is_source(self, history: History, released: Sequence[str]) -> bool:
-        """Return whether the last released text can be computed again from the counts and noise in `history`.
+        """Return whether the counts and noise in `history`, a private state, give the last of the `released` texts.
 
-        `released` are the texts released so far. If the result is False, these texts came from another private state.
+        The last text is computed again from `history` and compared. If the result is False, for example because an old
+        copy of the state was restored, the caller refuses to continue the series: users would be counted twice.
         """
         dates, public = self._dates(len(released)), self.terms.domain is not None
         try:

@@ -199,7 +199,10 @@ class ContributionSearch:
     def draw(self, users: NDArray[np.int64], randomness: Randomness) -> NDArray[np.float64]:
         """Return the noisy number of users in each bin, which may be published; this is all that a search releases.
 
-        `users[i]`, which is exact and private, is the number of users with i + 1 groups.
+        A bin is a range of numbers of groups (or rows) per user, which ends at the entry of `ends` with the bin's
+        index. `users[i]`, which is exact and private, is the number of users with i + 1 groups (or rows). A user
+        between the ends of two bins counts partly in both (see `divide_users`). `randomness` is the source of the
+        Laplace noise.
         """
         bins = divide_users(users, self.ends)
         return np.asarray((bins + self._noise.draw(len(bins), randomness)) / UNITS)

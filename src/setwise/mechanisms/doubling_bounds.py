@@ -148,12 +148,12 @@ class DoublingBounds:
 
     @property
     def near_threshold(self) -> int:
-        """The threshold on the noisy number of a bin whose values are about as large as the largest values found.
+        """The lower of two thresholds on a bin's noisy number of values, used for bins near the outermost occupied bin.
 
-        A bin is an interval of values; bins double in size away from bin 0, which has the zeros. Once `threshold` has
-        shown that some bins have values, bins whose values are in absolute value at most 16 times smaller than the
-        largest ones found, on both sides of 0, are likely to have values too. Such a bin is taken to have values if its
-        noisy number of values exceeds this threshold, which is lower than `threshold`.
+        A bin is an interval of values; bins double in size away from bin 0, which has the zeros. First, bins whose
+        noisy number exceeds `threshold`, the higher threshold, are taken to have values. The outermost of these has the
+        values that are largest in absolute value. Bins with values up to 16 times smaller, on both sides of 0, are
+        likely to have values too. For them this lower threshold is enough.
         """
         # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.
         return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))

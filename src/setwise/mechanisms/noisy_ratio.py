@@ -44,9 +44,10 @@ class NoisyRatio:
     def estimate(self, total: int, count: int) -> Estimate:
         """Return the noisy sum `total` divided by the noisy number of rows `count`, with its interval.
 
-        The quotient is limited to [-reach, reach], and is 0 if `count` is not positive. The interval consists of every
-        theta in [-reach, reach] that noise can explain: |total - theta * count| is at most `explained(theta)`, the
-        field of this object that bounds the noise.
+        The quotient is limited to [-reach, reach], where `reach` is the largest absolute value of the exact quotient.
+        It is 0 if `count` is not positive. The interval has every possible exact quotient theta for which the noise can
+        be the reason that `total` differs from theta * `count`: |total - theta * count| is at most `explained(theta)`,
+        the bound on the noise in this object.
         """
         reach = float(self.reach)
         value = min(max(total / count, -reach), reach) if count > 0 else 0.0

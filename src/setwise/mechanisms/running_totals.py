@@ -445,11 +445,11 @@ class RunningTotals:
         return self.participations + self._widen(-float(ndtri(tail)), None)
 
     def _widen(self, quantile: float, window: int | None) -> NDArray[np.float64]:
-        """Return for every period half the width of an interval around its estimated total, in users.
+        """Return, for every period, half the width of an interval around its estimated total, in users.
 
-        The half width is `quantile` times the standard deviation of the estimate, plus the largest effect that rounding
-        the releases to whole numbers can have. `window` is the number of periods that the estimate sums, or None for
-        all so far.
+        The half width is `quantile` (a number of standard deviations, such as 1.96 for a 95% interval) times the
+        standard deviation of the estimate, plus the largest effect that rounding the releases to whole units can have.
+        `window` is the number of periods that the estimate sums, or None for all so far.
         """
         rounding = math.ldexp(0.5, -self.bits) * np.cumsum(np.abs(self._row(window)))
         return np.asarray((quantile * self.deviations(window) + rounding) * (1.0 + _FLOAT_SLACK) + _FLOAT_SLACK)
@@ -517,8 +517,13 @@ def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) 
     """Return the squared l2-sensitivity of all releases of one group, from which their noise scale is computed.
 
     A user adds 1 to the group in at most `participations` periods. A release is a weighted sum of the counts of the
-    present and earlier periods, plus noise. `coefficients` are these weights as whole numbers in units of 2^-bits, so
-    the result is in units of 4^-bits.
+    present and earlier periods, plus noise. `coefficients` are these weights as whole numbers, the weight of the
+    present period first: the weight 1 is 2^b for some b, and the result is then in units of 4^-b.
+
+    With weights 1 and 1/2 (b = 1), a user adds 1 to one release and 1/2 to the next one, and 1 + 1/4 is 5 / 4^1:
+
+    >>> squared_sensitivity((2, 1))
+    5
 
     Theorem: docs/running-totals.md, Theorem 1.
     """

@@ -83,10 +83,13 @@ class NoisySums(StatisticRelease):
         return self._with(noise_of_scale(wider))
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
-        """Return this statistic with noise of the kind and scale in `counts` on each of its sums.
+        """Return this statistic with the noise `counts` on each of its sums, for an account that registered this noise.
 
-        `counts` has the scale for a sum to which one user adds at most 1. `pick` is for other statistics, which are
-        picked by the exponential mechanism of that epsilon; it is ignored here.
+        An account may have registered in advance which mechanisms its questions use. They replace the mechanisms that
+        the planner would choose.
+
+        - `counts` is a kind of noise (Laplace or Gaussian) and its scale for a sum to which one user adds at most 1.
+        - `pick` is the epsilon of the exponential mechanism. Only quantiles use it; it is ignored here.
 
         Raises: `InvalidParameter` if `counts` is None.
         """
@@ -173,9 +176,10 @@ class NoisyTotal(NoisySums):
 class NoisyMean(NoisySums):
     """A noisy sum divided by a noisy number of users, or of rows; each group costs two uses of the noise mechanism.
 
-    - `reach` is the largest absolute value that one user, or one row, adds to the sum.
-    - `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1. The noise scale of the
-      number is `rows` times that scale, and the noise scale of the sum is `reach` * `rows` times that scale.
+    - `reach` is the largest absolute value that one user (for a mean over users) or one row (for a mean over rows) adds
+      to the sum.
+    - `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1. That scale is multiplied
+      by what one user adds at most: by `rows` for the number, and by `reach` * `rows` for the sum.
     - `rows` is the most rows of one user; 1 for a mean over users.
 
     Theorem: Fieller54 for the interval.
@@ -584,12 +588,14 @@ class GroupStatistics:
         return replace(self, discovery=None, domain=tuple(labels), users=tuple(users))
 
     def release(self, table: GroupTable, randomness: Randomness, confidence: Fraction = CONFIDENCE) -> GroupRelease:
-        """Return the noisy statistics of the groups, in the order of their discovery or of the public domain.
+        """Return the noisy statistics of each group, in the order of the groups' discovery or of the public domain.
 
-        `table` has the exact numbers. Intervals hold with this `confidence`. `randomness` is the source of the noise.
+        - `table` has the exact numbers.
+        - `randomness` is the source of the noise.
+        - `confidence` is the probability with which an interval contains the exact number.
 
-        Raises: `InvalidParameter` if groups are found in several rounds over the table; the caller must run the rounds
-        first and use `over`.
+        Raises: `InvalidParameter` if the groups have to be found in several rounds over the table. The caller then runs
+        the rounds first, and calls `release` of the object that `over` returns for the groups found.
         """
         if isinstance(self.discovery, WeightedRounds):
             raise InvalidParameter("groups are found in rounds first: run them, and release over the groups found")

@@ -243,9 +243,10 @@ class TwoPhaseTopK:
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
-        """Return the privacy cost, as uses (guarantees with counts), of noisy counts of `labels` picked groups.
+        """Return the privacy cost, as uses (guarantees with counts), of releasing noisy counts for picked groups.
 
-        `labels` is a number. There is one use for each count that one user can change.
+        `labels` is how many groups were picked. One user can change at most `contributions` of their counts, so the
+        cost is one use of the noise for each of min(`labels`, `contributions`) counts.
         """
         changeable = labels if self.contributions is None else min(labels, self.contributions)
         step = guarantee_of(self.counts, self.discovery.per_item)

@@ -171,7 +171,11 @@ class UnknownLaplace:
 
     @property
     def epsilon(self) -> Fraction:
-        """The epsilon of one release: contributions * per_item (the most a user adds to a count) / noise scale."""
+        """The epsilon of one release: n * s / (noise scale).
+
+        n is `contributions`, the most groups to which one user adds, and s is `per_item`, the most that a user adds to
+        one count.
+        """
         return self.contributions * self.per_item / self.noise.scale
 
     @property
@@ -219,12 +223,16 @@ class UnknownLaplace:
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=delta))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the counts, and the count that a group needs to be released.
+        """Return the expected error of the noisy counts, and how large a count must be for its group to be released.
 
-        Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which a group that has the needed count is released. The needed count is the field `detectable`. With a `limit`
-        on groups, `detectable` is instead by how much the count must exceed the highest exact count that does not take
-        part (0 if there is none).
+        A planner compares mechanisms by these numbers before any data is read: they follow from the parameters alone.
+        `confidence` is the probability with which an interval contains the exact count, and with which a group with a
+        large enough count is released. The field `detectable` of the result has the needed size:
+
+        - Without a `limit` on the number of groups read, `detectable` is the exact count that a group needs.
+        - With a `limit`, the threshold depends on the table: it lies above the highest exact count among the groups
+          that are not read (0 if all groups are read). `detectable` is by how much a group's count must exceed that
+          count.
         """
         if self.limit is None:
             return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
@@ -329,10 +337,11 @@ class TruncatedGaussian:
         return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the noisy counts, and the count that a group needs to be released.
+        """Return the expected error of the noisy counts, and how large a count must be for its group to be released.
 
-        Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which a group with that count is released.
+        A planner compares mechanisms by these numbers before any data is read: they follow from the parameters alone.
+        `confidence` is the probability with which an interval contains the exact count, and with which a group with a
+        large enough count is released.
         """
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
@@ -396,9 +405,10 @@ class UnknownGaussian:
 
     @property
     def margin(self) -> int:
-        """The distance of the threshold above per_item, the largest exact count of a group that only one user has.
+        """How far, in units of a count, the threshold lies above the largest exact count of a group with only one user.
 
-        With probability at least 1 - delta, no noise on the groups of that user exceeds the margin.
+        That largest count is `per_item`, the most that one user adds to a count. With probability at least 1 - `delta`,
+        the noise on none of the user's groups exceeds the margin, so that no group of a single user is released.
         """
         return gaussian_margin(self.noise.sigma, self.delta / self.contributions)
 
@@ -421,10 +431,11 @@ class UnknownGaussian:
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the noisy counts, and the count that a group needs to be released.
+        """Return the expected error of the noisy counts, and how large a count must be for its group to be released.
 
-        Both follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
-        which a group with that count is released.
+        A planner compares mechanisms by these numbers before any data is read: they follow from the parameters alone.
+        `confidence` is the probability with which an interval contains the exact count, and with which a group with a
+        large enough count is released.
         """
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 

@@ -176,7 +176,10 @@ class Discovery:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the rounds of the search for groups have spent all three Gaussian uses planned for them."""
+        """Whether the search for groups is over, because its rounds have spent their whole planned budget.
+
+        The budget is three Gaussian uses of rising cost. A round spends one or several of them.
+        """
         return sum(self.uses) == len(_SHAPES)
 
     @property
@@ -397,10 +400,11 @@ class WeightedRounds:
         return min(Fraction(math.ceil(1000 * share / self.finding), 1000), Fraction(1))
 
     def _doubt(self, state: Discovery) -> float:
-        """Return the relative uncertainty of `state.users`, the noisy number of users that a survey released.
+        """Return how uncertain the noisy number of users is: three standard deviations of its noise, as a share of it.
 
-        The uncertainty is three standard deviations of the survey's noise, divided by the noisy number. From 0.5 on,
-        the survey neither lowers the contribution bound nor moves budget from the search for groups to their counts.
+        The number, `state.users`, was released by a survey before the first round of the search for groups. If the
+        result is 0.5 or more, nothing is adapted to the number: the limit on a user's groups is not lowered, and no
+        budget is moved from the search to the counts of the groups.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -420,10 +424,12 @@ class WeightedRounds:
         return min(self.contributions, math.ceil(_ENOUGH * root**2))
 
     def _whole_weight(self, state: Discovery) -> float:
-        """Return an estimate of the sum of the weights that all users give to their groups, in units of 2^-20.
+        """Return an estimate of the weight that all users together give to their groups, in units of 2^-20.
 
-        The share of this weight that lies on the groups found decides whether another round pays off. The estimate is
-        computed from public numbers in `state`: the noisy numbers of users and of groups per user.
+        A user with n groups gives each of them the weight 1 / sqrt(n), so sqrt(n) in all. The caller compares the
+        result with the weight of the groups found: if much weight is on other groups, another round pays off. The
+        estimate costs no privacy, because it is computed from released numbers in `state`: of users, and of groups per
+        user.
         """
         assert state.users is not None
         assert state.groups_per_user is not None

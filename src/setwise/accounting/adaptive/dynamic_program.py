@@ -360,12 +360,15 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
 
 
 def largest_gain(draws: DrawOrders, tilt: float) -> float:
-    """Return a bound on log E[exp(`tilt` L)], where L is the total privacy loss of `draws` in their worst order.
+    """Return an upper bound on log E[exp(`tilt` L)], where L is the total privacy loss of `draws` in their worst order.
 
-    Callers compare bounds on delta by this number: the smaller it is, the smaller is the delta that follows from it.
-    `draws` are bounded-range uses. If they have prices, the dynamic program allows every sequence of uses whose prices
-    add up to `draws.total`, even one with too many uses of a mechanism. The worst case is then over all these
-    sequences. The result is 0 if `tilt` is 0 or negative.
+    A smaller result means a smaller bound on delta, so callers compare two ways of bounding the same uses by this
+    number.
+
+    - `draws` are bounded-range uses. They may have prices; the dynamic program then allows every sequence of uses whose
+      prices add up to `draws.total`, even a sequence with too many uses of a mechanism. The bound holds for all of
+      them.
+    - `tilt` is the rate at which log delta falls with epsilon. The result is 0 if `tilt` is 0 or negative.
     """
     if tilt <= 0.0:
         return 0.0
@@ -491,8 +494,8 @@ def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply
     - `group` is (epsilon, count).
     - `after` is the profile (delta as a function of epsilon) of the mechanisms that follow.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile of
-      this mechanism followed by the mechanisms of `profile`, at `size` grid points.
+    - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
+      mechanisms of `profile`, and returns the new profile at `size` grid points.
     - `progress` is called with 1.0 after each use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
@@ -522,11 +525,11 @@ def _over_all_orders(
 ) -> Profile:
     """Return the privacy profile of `groups` in their worst adaptive order, followed by the mechanisms of `after`.
 
-    - `groups` are bounded-range mechanisms as (epsilon, count).
+    - `groups` are bounded-range mechanisms as (epsilon, count); the analyst uses all of them before those of `after`.
     - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)`, where `operator` stands for one bounded-range mechanism, returns the profile of
-      this mechanism followed by the mechanisms of `profile`, at `size` grid points.
+    - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
+      mechanisms of `profile`, and returns the new profile at `size` grid points.
     - `progress` is called with 1.0 once per bounded-range use.
     """
     # The maximum is over the possible orders only. The computation goes backwards, from the last use to the first.

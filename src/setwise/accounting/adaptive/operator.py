@@ -253,14 +253,15 @@ class BoundedRangeStep:
         return f
 
     def _upper(self, values: Floats, size: int, left_out: int = 0) -> tuple[Floats, "Choices"]:
-        """Return upper bounds on a new privacy profile at `size` grid points, and the t that nearly attain them.
+        """Return upper bounds on a new privacy profile at `size` grid points, and values of t that nearly attain them.
 
         The new profile (delta as a function of epsilon) belongs to one bounded-range mechanism followed by other
         mechanisms. At each grid point it is a maximum over t, the larger of the two losses that the first mechanism can
-        have. The returned values of t are for `_lower` to try.
+        have. `_lower` computes lower bounds at the returned values of t.
 
-        - `values` are upper bounds on the profile of the other mechanisms.
-        - `left_out` is the index of the grid point at which both profiles begin; grid points before it are not stored.
+        - `values` are upper bounds on the profile of the other mechanisms, at consecutive grid points.
+        - `left_out` is the index of the first of these grid points, and of the first grid point of the result. The
+          bounds at earlier points were dropped to save time.
         """
         # At each grid point the new profile is a supremum over t in [0, epsilon]; the second result has the t near the
         # supremum. At grid points left out the profile is bounded by the chord of `Profile.whole`.
@@ -381,17 +382,18 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
-        """Evaluate the last grid cells, and raise the new privacy profile `out` to their values where these are larger.
+        """Evaluate the last grid cells, and raise entries of `out` to the values found there if these are larger.
 
-        The new profile (delta as a function of epsilon) belongs to one bounded-range mechanism followed by the
-        mechanisms of `f`. It is a maximum over grid cells (intervals between neighbouring grid points) and over t, the
-        larger of the two losses that the first mechanism can have. `out` has, at every grid point, the maximum over the
-        cells evaluated so far.
+        `out` becomes the privacy profile (delta as a function of epsilon) of one bounded-range mechanism followed by
+        later mechanisms. Each entry of it is a maximum, over t (the larger of the two losses that the first mechanism
+        can have) and over grid cells (intervals between neighbouring grid points). Before this call, `out` has the
+        maximum over the cells up to `tail`; afterwards it has the maximum over all cells.
 
         - `tail` is the index of the first grid cell to evaluate; all cells after it are evaluated too.
         - `f` is the profile of the later mechanisms.
         - `terms` has four arrays of constants from which the values of each cell are computed (see `CellTerms`).
-          `omega` has one positive number w for each cell: the best t in the cell is about epsilon + log(w).
+        - `omega` has one positive number w for each cell, which says where to look: the best t is about epsilon +
+          log(w).
         """
         # The new profile is a maximum over the mechanism's parameter t. The cells from `tail` on are evaluated near the
         # t that is best in each, and the left grid point of each of these cells at every t. All values form one square

@@ -491,20 +491,21 @@ class Optimum:
         parts: Callable[[Sequence[Group]], list[DrawOrders]],
         apply: Apply,
     ) -> "_GridSolution":
-        """Return the object that gives delta at any epsilon, computed on one grid from the last stage to the first.
+        """Return an object that gives the largest delta over all analysts at any epsilon; computed on a grid.
 
-        A stage is a set of mechanism uses. The method goes backwards, because the delta of a stage depends on all later
-        ones.
+        The analyst goes through `stages` (sets of mechanism uses) in order. The computation goes backwards from the
+        last stage. It starts from the privacy profile (delta as a function of epsilon) of no mechanism. Stage by stage
+        it computes the profile of one more stage followed by the later stages.
 
         - `step` is the distance of neighbouring epsilons on the grid.
         - `read` has the smallest and the largest epsilon (may be infinite) at which the result will be read.
-        - `tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to
-          keep the digits of rare losses.
+        - `tilt` keeps the digits of rare losses: where losses L of independent uses are added up, their probabilities
+          are weighted by exp(tilt L).
         - `parts` divides the mechanisms of a bounded-range stage into a list of `DrawOrders`. The analyst uses the
           mechanisms of the first entry last. The mechanisms within one entry may come in any order.
-        - `apply(operator, profile, size)` adds one bounded-range mechanism, for which `operator` stands: it returns the
-          privacy profile (delta as a function of epsilon) of this mechanism followed by the mechanisms of `profile`, at
-          `size` points.
+        - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
+          mechanisms of `profile`, and returns the new profile at `size` grid points. The caller chooses whether `apply`
+          computes lower bounds on delta too, or only upper bounds.
         """
         # If the mechanisms of the first stage have fixed dominating pairs, their loss distribution is not combined with
         # the profile of the later stages. Both are returned, and delta is computed later, only at the epsilons of

@@ -195,9 +195,11 @@ class _Sums:
 def _sums(noise: KnownNoise, count: int) -> _Sums | None:
     """Return the distribution of the total loss of `count` uses of the integer `noise`, with exact losses.
 
-    The distribution is computed by convolution, term by term. Returns None if `noise` is neither integer Laplace nor
-    truncated integer Gaussian noise, if the total loss has about `_MOST_CONVOLVED` values or more, or if its rarest
-    value has a probability below `_LEAST_CONVOLVED`.
+    The distribution is computed by convolution, term by term. The result is None if this would be slow or inexact:
+
+    - `noise` is neither integer Laplace nor truncated integer Gaussian noise;
+    - the total loss has about 4096 values or more (`_MOST_CONVOLVED`);
+    - the rarest value has a probability below 1e-250 (`_LEAST_CONVOLVED`), which a float cannot hold precisely.
     """
     match noise:
         case DiscreteLaplace(scale=unit, sensitivity=s) if s * count < _MOST_CONVOLVED:

@@ -235,24 +235,24 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
 
 
 def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
-    """Return the weighted distribution of the sum of the losses of `parts` as (values, charge, height, weight_error).
+    """Return the distribution of the sum of the losses of `parts`, as (values, charge, height, weight_error).
 
-    Each part is a number of equal independent losses. Each loss L is weighted by exp(`tilt` L), so that the digits of
-    rare losses survive the Fourier transform by which the sum is computed. The distribution is computed at `size`
-    points of a lattice (equally spaced losses), from the point number `first` on.
+    Each part is a number of equal independent losses. The sum is computed by Fourier transforms, in which rare losses
+    would lose their digits. So the probability of each loss L is first weighted by exp(`tilt` L). The sums are points
+    of a lattice (equally spaced losses): `size` points, from the point number `first` on.
 
-    - `values` has one entry for each point. The probability of the sum x is exp(height - tilt x) times the entry for x.
-    - `charge` bounds the absolute error of each entry of `values`, and `weight_error` the relative error that the
-      weights add to a probability.
+    - `values` has one entry v for each point. The probability of the sum x is v exp(height - `tilt` x), up to errors.
+    - `charge` bounds the absolute error of each entry.
+    - `weight_error` bounds the further relative error of a probability, which the weights add.
 
-    The transform treats the points as a circle: the probability of a sum outside of them is not lost, but added to the
-    entry that is a multiple of `size` points away from the sum.
+    The transform treats the points as a circle. The probability of a sum outside of the `size` points is not lost, but
+    added to the entry that is a multiple of `size` points away. The error bounds do not include this wrapped
+    probability.
 
-    Ensures: apart from this wrapped probability, each entry of `values` has an absolute error of at most `charge`, and
-    each probability computed from an entry has a further relative error of at most `weight_error`.
     Requires: the Euclidean norm of the errors of a Fourier transform, over all its entries, is at most 8 (log2(size) +
     4) `UNIT` times the Euclidean norm of the exact transform. `UNIT` is the relative rounding error of one float
     operation.
+    Ensures: apart from the wrapped probability, the errors are within `charge` and `weight_error`.
     """
     # A Fourier transform is periodic. So the probability of a sum x outside of these points is not lost, but is added
     # to the entry for the point that is a multiple of `size` lattice steps away from x.

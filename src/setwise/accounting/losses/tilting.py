@@ -56,9 +56,9 @@ class TiltConfig:
     are at their largest value."""
     first_gain: float = 1.4
     later_gain: float = 1.75
-    """An adaptive analyst gains about as much as m / (first_gain + later_gain m) further bounded-range uses, where m
-    is the number of uses that are not at their largest loss. The constants were fitted to certified optima of 1
-    to 100 uses at deltas from 1e-4 to 1e-10."""
+    """An analyst who adapts reaches about the delta of an analyst who does not adapt but has more bounded-range uses:
+    m / (first_gain + later_gain m) more, where m is the number of uses that are not at their largest loss. The
+    constants were fitted to certified optima of 1 to 100 uses at deltas from 1e-4 to 1e-10."""
 
 
 CONFIG = TiltConfig()
@@ -121,9 +121,10 @@ class _LossArrays:
 
     @classmethod
     def of(cls, parts: Sequence[EqualLosses]) -> "_LossArrays":
-        """Return the losses and log probabilities of all `parts` of a sum, concatenated into single arrays.
+        """Return the possible losses of all `parts` of a sum, with the logarithms of their probabilities, as arrays.
 
-        A part is a number of equal independent losses, and its lattice has the equally spaced values of one loss.
+        A part stands for a number of independent uses with equal loss distributions. The arrays list the possible
+        losses of one use of the first part, then of one use of the second part, and so on.
         """
         lattices = [part.lattice for part in parts]
         sizes = [lattice.mass.size for lattice in lattices]
@@ -181,9 +182,9 @@ class Saddle:
     def support(self) -> tuple[float, float]:
         """The smallest and the largest total privacy loss that the uses in `parts` can have, widened by a margin.
 
-        Other code computes the same losses rounded to another step, which may move them. The margin is `CONFIG.beyond`
-        steps per loss, so that the two numbers also bound losses rounded to a step up to `CONFIG.beyond` times as large
-        as here.
+        Each loss is rounded here to a multiple of a step. Other code rounds the same losses to another step, so its
+        total may lie a little outside. The margin is `CONFIG.beyond` steps for each loss: enough if the other step is
+        at most `CONFIG.beyond` times as large as the step here.
         """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)

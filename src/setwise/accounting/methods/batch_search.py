@@ -79,13 +79,16 @@ def outcome_count(groups: tuple[Group, ...]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BatchSearch:
-    """Search for the randomized responses of a batch that give the largest delta: one parameter t for each epsilon.
+    """Search for the largest delta of a batch, that is, of mechanisms that are all chosen up front.
 
-    - `groups` are bounded-range mechanisms as (epsilon, count), all chosen up front; the worst of them are randomized
-      responses with the losses t and t - epsilon, for a t in (0, epsilon).
-    - `at(choice, x)` returns a bracket (a certified interval) for delta at the overall epsilon x, for a choice of one t
-      for each pair in `groups`.
-    - `largest` is the largest privacy loss of all mechanisms of the batch.
+    Among the mechanisms that satisfy epsilon-bounded range, some randomized response with the two losses t and t -
+    epsilon is the worst, for a t in (0, epsilon). So the search has one unknown t for each distinct epsilon. A tuple of
+    these t is called a choice.
+
+    - `groups` are the bounded-range mechanisms as (epsilon, count), one pair for each distinct epsilon.
+    - `at(choice, x)` computes delta at the overall epsilon x for one choice, as a bracket (a certified interval). The
+      entries of the choice are in the order of `groups`.
+    - `largest` is the largest total privacy loss that all mechanisms of the batch can have together.
     """
 
     groups: tuple[Group, ...]

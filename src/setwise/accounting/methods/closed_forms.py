@@ -195,18 +195,17 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at overall epsilon `x` over all t for which the caller has no bracket yet.
+        """Return an upper bound on delta at overall epsilon `x`, over all t that this search does not evaluate.
 
-        All randomized responses of the batch (chosen up front) have the same parameter t, and the losses t and t -
-        epsilon. The search splits the interval of t into ever smaller blocks, and computes a bound for each. A block is
-        done if its bound is at most the largest delta found. It is also done if it has few of the `points`; `evaluate`
-        is then called for each of them.
+        All randomized responses of the batch (chosen up front) have the losses t and t - epsilon, with the same t. The
+        caller looks for the t with the largest delta. The search cuts the interval of t into blocks and bounds delta in
+        each block. The block with the largest bound comes first: if it has few of the `points`, delta is evaluated at
+        each of them, and otherwise the block is halved. The search stops when no block that is not evaluated has a
+        bound above the largest delta found. The largest of these bounds is returned, or 0 if every block was evaluated.
 
         - `points` are all t at which delta can have a local maximum.
-        - `evaluate` returns the bracket (certified interval) for delta at one t, and stores it for the caller.
+        - `evaluate(t)` returns the bracket (certified interval) for delta at t, and stores it for the caller.
         - `peak` is the t with the largest delta found so far, and `floor` a lower bound on that delta.
-
-        The result is 0 if `evaluate` was called for all blocks.
         """
         # A response has the losses t and t - epsilon. The interval of t is cut into blocks, and the block with the
         # largest bound is split first. If few `points` are in a block, `evaluate` is called with each of them, and the

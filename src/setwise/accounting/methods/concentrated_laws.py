@@ -110,11 +110,12 @@ def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
 
 
 def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
-    """Return approximately the smallest lower value of a privacy loss with two values that (xi, rho)-zCDP allows.
+    """Return about the smallest lower value that a privacy loss with two values can have if it is (xi, rho)-zCDP.
 
-    `high` is the larger value. The smaller the lower value, the larger is the probability of `high`, so the result
-    gives nearly the worst loss that zCDP allows. The loss is not certified to satisfy zCDP; callers check it. The
-    result is None if there is no such value in the range of floats.
+    `high` is the larger of the two values. They determine its probability, which is the larger, the smaller the other
+    value is. So the result gives nearly the worst privacy loss with the value `high` that zCDP allows. Callers check
+    that this loss is (xi, rho)-zCDP, because the search is not certified. The result is None if such a value would be
+    too close to 0 for a float.
     """
     # The lower loss determines the probability of `high`, which zCDP limits: for every b > 0 the probability is at most
     # exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the smallest of these limits. The result is

@@ -85,9 +85,9 @@ class OneRange:
     epsilon: float
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the delta of one epsilon-bounded-range mechanism at each overall epsilon in `x`, and error bounds.
+        """Return the largest delta of an epsilon-bounded-range mechanism at each epsilon in `x`, and error bounds.
 
-        The second array bounds the absolute error of each delta.
+        The mechanism is the only one of the composition. The second array bounds the absolute error of each delta.
         """
         # For x >= 0 delta is (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon) up to x = epsilon, and 0 beyond. Negative x
         # follow from the symmetry delta(-x) = 1 - exp(-x) + exp(-x) delta(x).
@@ -100,14 +100,14 @@ class OneRange:
 def exact_linear(
     uses: Sequence[tuple[KnownNoise, int]], failure: Bracket, most: int = MOST_ATOMS
 ) -> ExactLinear | None:
-    """Return the exact composition of `uses`, pairs (noise, count), or None if their losses cannot be enumerated.
+    """Return the exact total privacy loss of `uses`, pairs (noise, count), or None if there are too many values.
 
-    The uses of one kind of noise are kept apart (see `ExactLinear`): the Gaussian, or else the noise whose total loss
-    has the most values. The total loss of all other uses is listed value by value; `most` limits the length of this
-    list. `failure` is a bracket (a certified interval) for the probability of outright failure (in which everything may
-    be revealed).
+    The result does not multiply out all losses, because the list could be too long. The loss of one kind of noise stays
+    an object of its own: Gaussian noise, or else the noise whose total loss has the most values. The total loss of all
+    other uses is a list of at most `most` values with their probabilities. `failure` is a bracket (a certified
+    interval) for the probability of outright failure, in which everything may be revealed; the result includes it.
 
-    Requires: Gaussians are merged into one.
+    Requires: at most one of `uses` is Gaussian, because Gaussians are merged into one before.
     Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for
     failures, the analytic Gaussian mechanism (lem:AGM) for Gaussians.
     """

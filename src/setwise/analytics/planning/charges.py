@@ -19,14 +19,19 @@ Charge: TypeAlias = tuple[CertifiedBound, float, tuple[float, float] | None]
 
 
 def promise_within(uses: tuple[Use, ...], total: Total, status: AccountStatus | None) -> Charge:
-    """Return (cost, delta, alone), the privacy promise for `uses`, the runs of a question with the budget `total`.
+    """Return (cost, delta, alone), the privacy promise of a question that runs the mechanisms `uses`.
 
-    - `uses` are mechanisms, each as a privacy guarantee and a number of runs. Their cost is a certified epsilon at
-      `delta`.
-    - `delta` is the delta of the account that pays. If no account pays (`status` is None), it is the question's delta,
-      or 0 if pure DP is enough: if the cost of `uses` at delta 0 is within the question's epsilon.
-    - `alone` is the (epsilon, delta) that the answer shows as its own cost if an account pays: `uses` at the question's
-      delta, or at 0 if pure DP is enough. It is None if no account pays, because `cost` then says the same.
+    - `uses` are the mechanisms, each as a privacy guarantee and a number of runs, and `total` is the question's budget.
+    - `status` is the status of the account that pays, or None.
+
+    The three results:
+
+    - `cost` is a certified epsilon for all `uses` together, at `delta`.
+    - `delta` is the delta of the account that pays. Without an account it is the question's own delta, or 0 if the
+      question needs no delta, because `uses` satisfy pure DP within its epsilon.
+    - `alone` is (epsilon, delta) for `uses` at the question's own delta, or at 0 if the question needs none. An answer
+      that an account pays for shows `alone` as its cost. It is None without an account, because `cost` then says the
+      same.
     """
     # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon

@@ -92,10 +92,11 @@ class Plan:
         return f"{self.mechanism}, at most {uses}; {self.why}"
 
     def with_count_error(self, counted: ErrorEstimate) -> "Plan":
-        """Return this plan with `counted`, the expected error of its counts, in place of the error that was planned.
+        """Return this plan with the expected error `counted` in place of the error that was planned for its counts.
 
-        Once the groups are found, the limit on a user's groups may be lowered, so that less noise is needed. The new,
-        smaller error is stated in the field `error`, and in words in `why`.
+        A plan may find groups first and count them afterwards. If the groups found show that a user may be limited to
+        fewer groups than planned, the counts need less noise. The caller then states the smaller error: in the field
+        `error`, and in words in `why`.
         """
         error = replace(self.error, expected_error=counted.expected_error, radius=counted.radius)
         why = self.why.replace(count_error_in_words(self.error), count_error_in_words(error))
@@ -336,9 +337,9 @@ def plan_query(
     - `user` is the user column, and `schema` describes the table's columns.
     - `status` is the status of the account that pays; None if the question brings its own budget.
     - `where` is the parsed filter of the query; None if it is to be parsed here.
-    - `charge` is None if the cost is to be computed here. A caller that already knows the cost, and wants only the
-      expected error, passes the cost, which the plan then states. A plan made in this way must not be run, because its
-      noise is only estimated.
+    - `charge` is the cost of the query, if the caller knows the cost already and only wants the expected error. The
+      plan then states this cost. It must not be run, because its noise is only estimated. None computes the cost.
+
     Raises: an error such as `InvalidParameter`, `InvalidFilter` or `UnsuitableTable` that says what is wrong with the
     query or its budget.
     """
@@ -535,12 +536,13 @@ def _from_total(
     status: AccountStatus | None,
     charge: Charge | None,
 ) -> ExecutablePlan:
-    """Return the plan of `query` within its own budget `total`; `status` is that of the account that pays, or None.
+    """Return the plan of `query` within `total`, the (epsilon, delta) that the question states.
 
     - `bounds` has the query's contribution bounds and public groups.
     - `aggregation` is what the engine computes for the query.
-    - `charge` is None if the cost is to be computed here. A caller that already knows the cost passes it, and gets a
-      plan that must not be run, because its noise is only estimated.
+    - `status` is the status of the account that pays; None if no account pays.
+    - `charge` is the cost of the query, if the caller knows the cost already and only wants the expected error. The
+      returned plan must then not be run, because its noise is only estimated. None computes the cost.
     """
     mechanism: Mechanism | GroupStatistics
     if query.counted is None:

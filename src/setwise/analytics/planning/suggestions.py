@@ -60,11 +60,13 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
 
 
 def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
-    """Return a list with a phrase that proposes a larger epsilon, or an empty list.
+    """Return a list with one phrase that proposes a larger epsilon, or an empty list if no epsilon that is tried helps.
 
-    The phrase states the smallest epsilon that is tried for which an item is shown from a count of at most `most` on.
-    `total` is the budget of the `query`, and `weighable` is True if groups can be found in several noisy passes over
-    the table.
+    The phrase names the smallest tried epsilon with which an item needs a count of at most `most` to be shown, such as
+    "120 with epsilon = 2".
+
+    - `total` is the budget of the `query`.
+    - `weighable` is True if groups can be found in several noisy passes over the table.
     """
     for epsilon in _LARGER_EPSILONS:
         if total.epsilon < epsilon:

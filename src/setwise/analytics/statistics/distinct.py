@@ -95,9 +95,10 @@ class Distinct(Statistic):
         return None if self.per_user is None else (0.0, float(self.per_user))
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return a tuple with what each user adds to a group: their distinct values, up to the limit on one user.
+        """Return what the engine computes for a group: the number of distinct values of its users.
 
-        The engine does not sum over users: it counts the values that at least one user adds.
+        A value that several users have is counted once. A user contributes at most as many distinct values as the limit
+        on one user allows. The result is a tuple with one `Measure`.
         """
         return (Measure(column=self.column, distinct=self._known_rows, in_cells=True),)
 

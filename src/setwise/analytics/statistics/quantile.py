@@ -269,9 +269,10 @@ class Quantile(BoundedStatistic):
 
     @classmethod
     def title(cls, words: Mapping[str, Any]) -> str:
-        """Return the name of quantiles for people, such as "median".
+        """Return the name of quantiles for people: {"at": [0.25, 0.75]} gives "0.25 and 0.75 quantiles".
 
-        `words` are the JSON parameters of the quantiles, with their levels under "at".
+        `words` are the JSON parameters of the quantiles. "at" has one level or a list of levels; if it is missing, the
+        result is "median".
         """
         return quantiles_in_words(shares_of(words.get("at", 0.5)))
 

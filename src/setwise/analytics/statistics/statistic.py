@@ -318,10 +318,10 @@ class Statistic(ABC):
 
     @property
     def search_limit_note(self) -> str:
-        """A sentence, without its full stop, that says how to include values beyond the bounds that a search can find.
+        """A sentence, without its full stop, for a column whose values may exceed all bounds that a search can find.
 
-        "" unless a private search found bounds for the statistic, and a bound is the largest that such a search can
-        find.
+        A private search finds no clipping bounds beyond 2^64. If a bound that it found is as large as that, the
+        sentence says how to include larger values, for example by stating bounds. Otherwise the text is "".
         """
         return ""
 

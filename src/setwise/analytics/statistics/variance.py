@@ -294,9 +294,9 @@ class Variance(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop, on the equal weight of users, and on how to weigh all rows alike instead.
+        """A sentence, without its full stop: every user has the weight of one row, and how to weigh all rows alike.
 
-        "" unless at most 1 row of a user counts, because otherwise users with more rows have more weight.
+        The text is "" unless the limit on a user's rows is 1, because otherwise users with more rows have more weight.
         """
         if self.per_user != 1:
             return ""

@@ -288,12 +288,16 @@ def with_changed_cells(
 
 
 def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", is_visible: bool) -> str:
-    """Return a shell command that writes a copy of `file` with other cells; "" if no shell command can.
+    """Return a shell command (a short Python program) that writes a copy of `file` with other cells, or "".
+
+    The result is "" if no shell command can copy the file, or if its separator has more than one character.
 
     - `csv` says how the file is written.
-    - `cells` is the Python expression of the cells of a row. In it, `r` are the row's old cells and `n` is its number.
-    - `before` is Python text that stands before the loop over rows.
-    - `is_visible` says that characters which are not seen are left out first.
+    - `cells` is a Python expression for the new cells of a row. In it, `r` are the row's old cells and `n` is the row's
+      number. For example, "[c.strip() for c in r]" takes blanks away.
+    - `before` is Python text that stands before the loop over rows, such as a definition that `cells` needs.
+    - `is_visible` says that the program first removes invisible characters (such as soft hyphens), writes every kind of
+      space as an ordinary space, and normalizes Unicode (NFC).
 
     The Python text must not have backslashes, double quotes or dollar signs, because the shell would change them.
     """

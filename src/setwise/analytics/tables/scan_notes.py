@@ -47,9 +47,12 @@ def keyword_arguments(words: Sequence[str]) -> str:
 
 
 def _arguments(words: Sequence[str]) -> dict[str, Any]:
-    """Return the keyword arguments of `setwise.open`, by name, that do the same as the command-line options `words`.
+    """Return the keyword arguments of `setwise.open` that do the same as the command-line options `words`.
 
-    `words` has the options as they stand on the command line, one word each.
+    `words` are the options as they stand on the command line, one word each. The result maps names to values.
+
+    >>> _arguments(["--null", "N/A", "--type", "amount=integer"])
+    {'null': ['N/A'], 'types': {'amount': 'integer'}}
     """
     arguments: dict[str, Any] = {}
     remaining = iter(words)

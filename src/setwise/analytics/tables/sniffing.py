@@ -178,11 +178,13 @@ def stands_in_single_quotes(file: TableFile, csv: CsvOptions) -> bool:
 
 
 def _quote(lines: Sequence[str], separator: str) -> str:
-    """Return the character in which cells of the CSV `lines` stand: a double or a single quote.
+    """Guess the quote character of the CSV `lines`, which stands around cells: a double or a single quote.
 
-    It is the single quote in two cases. Either some cell in single quotes has a line end or the text `separator` in it,
-    and more lines belong to records of the usual number of cells than with double quotes. Or all filled cells of some
-    column stand in single quotes.
+    `separator` is the text between cells. The result is a single quote in two cases:
+
+    - Cells such as 'Oslo, Norway' occur, with a separator or a line end between single quotes, and reading the lines
+      with single quotes gives more lines the usual number of cells than reading them with double quotes does.
+    - Every filled cell of some column is in single quotes.
     """
     if not any("'" in line for line in lines):
         return '"'

@@ -241,11 +241,13 @@ class ChainCheck:
             )
 
     def _check_release(self, entry: Entry) -> None:
-        """Record a fault unless the release `entry` (the answer to one part of a question) was paid for by a charge.
+        """Record a fault unless a charge paid for the release `entry`: a stored answer to one part of a question.
 
-        The charge must be in the same budget period, and must have no refund. Its price must be right at every balance,
-        because the parts of a question are answered after the charge. The release itself may pay for nothing and give
-        nothing back, and the account must not be frozen or closed at its position.
+        - The charge must be in the same budget period as the release, and must have no refund.
+        - The charge's price must also be right for a question that is chosen after the charge, because a part of a
+          question may be chosen later (see `uses_priced_by_balance`).
+        - The release itself must not pay for anything or return anything.
+        - The account must not be frozen or closed when the release is made.
         """
         charge_key, mark, part = entry.contents.key.partition("\n")
         period, uses = self._charged.get(charge_key, (None, "[]"))

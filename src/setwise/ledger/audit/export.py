@@ -115,11 +115,14 @@ def _from_json(value: object) -> object:
 
 
 class _Account:
-    """An account while it is restored from an export; `record` is the record that opens the account.
+    """An account while it is restored from an export.
 
-    The attribute `row` is the account's row for the database, and is updated with each restored entry. `cap` is the
-    joint budget of all accounts on the dataset if it adds up zCDP, because it then pays each charge directly. It is
-    None if there is no joint budget, or if accounts reserve parts of it and pay from these parts.
+    - `record` is the record that opens the account.
+    - `cap` is the joint budget of all accounts on the dataset, if each charge is also paid from it directly. This is so
+      for a cap that adds up zCDP. None if there is no cap, or if each account pays from a part of the cap that it has
+      reserved.
+
+    The attribute `row` is the account's row for the database, and is updated with each restored entry.
     """
 
     def __init__(self, record: Record, cap: Totals | None) -> None:

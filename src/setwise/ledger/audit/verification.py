@@ -373,9 +373,10 @@ def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]
     A cap, the joint budget of a dataset's accounts, pays each charge from two balances: the Gaussian wallet (an amount
     of mu squared) and the sum of epsilons. A charge may be paid from one of them alone only if the cap has dropped the
     other for good, or was set up without it.
+
     - `terms` has the terms of accounts and caps, keyed by the number of the record that opened them.
-    - `tally` has the units spent of each balance. The units spent of a cap's balance "rule" say whether the cap has
-      dropped one of its balances.
+    - `tally` has the units spent from each balance. A cap has a third balance, named "rule", which only records what it
+      has dropped: 0 units spent mean nothing, 2 the sum of epsilons, and 3 the wallet.
     - `chains` has the recomputed chains of entries, by account name.
     """
     for account_terms in terms.values():

@@ -124,11 +124,12 @@ def _slices(connection: Connection, _: int) -> None:
 
 
 def _moves(connection: Connection, at: int) -> None:
-    """Migration 5 of the ledger's schema: store each entry's balance changes in the entry itself, and allow releases.
+    """Migration 5 of the ledger's schema: store each entry's balance changes in the entry, and allow releases.
 
-    A release is an entry that stores the answer to one part of a question. `at` is the timestamp, in microseconds since
-    1970, of the seal: a record with digests of the balance changes that earlier hashes do not cover. The seal is added
-    if the ledger has entries.
+    - Before, balance changes were in a table of their own only, and the hashes of entries did not cover them. Existing
+      hashes must stay as they are. So one new audit record, the seal, gets digests of all earlier balance changes. `at`
+      is its timestamp, in microseconds since 1970. An empty ledger gets no seal.
+    - A release is an entry of a new kind, which stores the answer to one part of a question.
     """
     drop_triggers(connection)
     if "moves" not in {column["name"] for column in inspect(connection).get_columns(entries.name)}:

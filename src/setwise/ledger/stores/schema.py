@@ -3,8 +3,8 @@
     openings     the register: accounts and dataset caps that were opened, and audit events (datasets registered,
                  accounts frozen and closed, heads signed, other acts of stewards), in order, chained by hashes;
                  never changed. `holder` is the number of a record; other tables refer to accounts and caps by it
-    lines        the named balances of each account and cap, and their size per period: a count for each registered
-                 use, or the units of a filter, wallet or cap
+    lines        the named balances of each account and cap, and how much each can pay in a period: for a registered
+                 use, the number of times that it may be charged; for any other budget, a number of units
     accounts     the last position and hash of each account's chain of entries, and whether the account is open
     entries      charges, settlements, slices and releases, per account in order, chained by hashes; never changed
     movements    the balance changes of each entry: amounts drawn, or returned if negative; never changed

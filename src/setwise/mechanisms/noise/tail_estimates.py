@@ -31,12 +31,19 @@ def estimate_tail(noisy: NDArray[np.float64], users_before: float, scale: float)
     - `users_before` is an estimate of the number of users in the bin before the first of these bins.
     - `scale` is the scale of the Laplace noise on each number.
 
-    A bin is expected to have fewer users than the bin before it. The estimates only help to choose bounds: confidence
-    intervals do not depend on them.
+    A bin with users is expected to have about a fourth of the users of the bin before it. The estimates only help to
+    choose bounds: confidence intervals do not depend on them.
 
-    >>> estimate_tail(np.array([0.0, 0.0]), 120.0, 20.0).round(1).tolist()  # a few of 120 may go on to the next bin
+    With 120 users in the bin before, 30 users would be expected in the first bin. Noise of scale 20 could hide a few of
+    them, so the estimate is above 0 although the noisy number is 0:
+
+    >>> estimate_tail(np.array([0.0, 0.0]), 120.0, 20.0).round(1).tolist()
     [3.4, 0.4]
-    >>> estimate_tail(np.array([40.0, 0.0]), 3000.0, 20.0).round(1).tolist()  # 750 would be seen: 40 is noise
+
+    With 3000 users in the bin before, 750 would be expected. The noisy number 40 is far from 750, so it is probably
+    noise in an empty bin:
+
+    >>> estimate_tail(np.array([40.0, 0.0]), 3000.0, 20.0).round(1).tolist()
     [11.2, 1.2]
     """
     # The estimate is the posterior mean of the number of users given the noisy number, for this prior: a bin is empty

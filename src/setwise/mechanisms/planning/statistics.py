@@ -65,13 +65,13 @@ def plan_statistics(
     """Return a plan that releases the statistics `wanted` with about the smallest noise within the budget `total`.
 
     - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
-    - `wanted`: the noise in its entries is a placeholder that is replaced.
+    - `wanted` has the statistics with a placeholder for their noise, which the plan replaces.
     - `certified`: if False, the noise scale is only an estimate, and nothing may be released with it.
 
     Ensures: if `certified`, the set-wise composition of the mechanism's guarantees is certified to be within (epsilon,
     delta).
-    Raises: `InvalidParameter` if `total` forces a mechanism or asks for no counts, `Unattainable` if no noise in range
-    is enough.
+    Raises: `InvalidParameter` if `total` names one mechanism for the whole question, or says that groups shall be
+    released without numbers. `Unattainable` if no noise in range is enough.
     """
     # Every statistic gets about the same share of the budget. So the two noisy sums of a mean have a noise scale larger
     # by sqrt(2), and the epsilon with which a quantile is picked costs as much zCDP as one noisy sum. An estimated

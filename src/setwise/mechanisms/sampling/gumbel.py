@@ -150,9 +150,10 @@ class ExactKey:
     weight: Callable[[int], FixedInterval] = field(default=lambda _: NONE)
 
     def extend(self, randomness: Randomness, width: int) -> None:
-        """Draw a random word of `width` bits and append it to the known bits of V, which makes the candidate's noise.
+        """Draw `width` more random bits of V, the uniform number from which the candidate's noise is computed.
 
-        `randomness` is the source of random words.
+        V is known by its first bits only. The caller asks for more if these do not decide a comparison of two
+        candidates. `randomness` is the source of random words.
         """
         self.word = (self.word << width) | int(randomness.words(1, width)[0])
         self.bits += width

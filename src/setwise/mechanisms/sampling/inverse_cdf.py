@@ -34,12 +34,13 @@ class RoundedGaussian:
 
 
 def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
-    """Return bounds on the weights W(0), W(1), ... of a rounded Gaussian, and on the sum of all later weights.
+    """Return bounds on the weights W(0), W(1), ... of a rounded Gaussian, and a bound on the sum of all later weights.
 
-    W(z) is the probability of the integer z, not divided by the sum of all weights: the integral of exp(-x^2 / (2
-    variance)) from z - 1/2 to z + 1/2, where `law` has the variance. All bounds have `precision` bits after the point.
+    W(z) is the probability of the integer z up to a common factor: the integral of exp(-x^2 / (2 variance)) from z -
+    1/2 to z + 1/2, where `law` has the variance. The first result has a pair (lower bound, upper bound) for each
+    weight; the second result is an upper bound. All bounds are whole numbers of units of 2^-`precision`.
 
-    Ensures: the bound on the later weights is below `negligible` units of 2^-precision.
+    Ensures: the bound on the later weights is below `negligible`.
     """
     v = law.variance
     low = high = 1 << precision  # of the density exp(-z^2 / (2v))
@@ -61,10 +62,10 @@ def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tu
 
 
 def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
-    """Return an upper bound on the integral of exp(-t^2 / (2v)) from x > 0 on, at `precision` bits; v is `variance`.
+    """Return an upper bound on the integral of exp(-t^2 / (2 `variance`)) from `x` to infinity, for `x` > 0.
 
-    It bounds the probability of the far tail that a table of a rounded Gaussian leaves out. The integral is at most
-    exp(-x^2 / (2v)) v / x.
+    The result is a whole number of units of 2^-`precision`. It bounds the weight of the far tail that a table of a
+    rounded Gaussian leaves out. The integral is at most exp(-x^2 / (2v)) v / x, where v is the variance.
     """
     return exp_minus(x * x / (2 * variance), precision).over(x / variance).high
 
@@ -249,9 +250,10 @@ def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
 def _floors(tails: list[tuple[int, int]], total: FixedInterval, width: int) -> list[int] | None:
     """Return floor(2^width * tail / total) for each tail in `tails`; None if one of these numbers is uncertain.
 
-    These are the table entries of a symmetric distribution for values below 0. A tail is the weight (the probability up
-    to a common factor) of the distribution beyond some point, and `total` is the weight of all of it. They are known
-    only within intervals: `total` and each pair in `tails` are (lower bound, upper bound).
+    These whole numbers are the entries of a table from which integers are drawn. A tail is the weight that a
+    distribution has beyond some point, and `total` is the weight of the whole distribution (a weight is a probability
+    up to a common factor). Weights are known only within intervals, as (lower bound, upper bound). A table entry is
+    uncertain if the two ends of the intervals give different whole numbers.
     """
     least, most = total
     floors = [(low << width) // most for low, _ in tails]
@@ -391,9 +393,10 @@ class _Lookup:
     shift: np.uint64
 
     def invert(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Write the draw that each random word decides into `values`; return the indices of the undecided words.
+        """Write a draw into `values` for each random word that decides its draw; return the indices of the other words.
 
-        A word decides no draw if it equals an entry of the table. The caller appends random bits to it.
+        A word decides no draw if it equals an entry of the table, because later random bits then matter. The caller
+        appends random bits to such a word.
         """
         # An observer could time a few draws one by one, so for few words the steps and memory accesses do not depend on
         # the words. Of many draws only the total time is observable, so these are looked up by the leading bits of the

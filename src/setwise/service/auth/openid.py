@@ -93,7 +93,11 @@ class Attempt:
         return _unpadded_base64(hashlib.sha256(self.verifier.encode()).digest())
 
     def _derive(self, purpose: str) -> str:
-        """Return a value for one purpose, such as "nonce": an HMAC of the text `purpose` under the attempt's secret."""
+        """Return the text that this sign-on attempt uses for one `purpose`, such as "nonce".
+
+        The text is an HMAC of `purpose` under the attempt's random secret, which the browser keeps in a cookie. Nobody
+        can compute the text without the secret.
+        """
         return _unpadded_base64(hmac.digest(self.secret.encode(), purpose.encode(), "sha256"))
 
 

@@ -118,7 +118,10 @@ class SessionSettings:
             self._local.pop(name, None)
 
     def begin(self) -> None:
-        """Remember the settings at the beginning of a transaction; does nothing within a transaction."""
+        """Remember the settings at the beginning of a transaction, so that a rollback can restore them.
+
+        Does nothing if a transaction has begun already.
+        """
         if not self._saved:
             self.save("")
 

@@ -415,9 +415,10 @@ class Runner:
         await self._stop(running, CANCELLED)
 
     async def beat(self) -> None:
-        """Write the heartbeats of this replica's queries regularly, and stop the queries that are overdue or cancelled.
+        """Record regularly in the database that this replica still runs its queries (heartbeats); never returns.
 
-        Never returns.
+        After ten missed heartbeats a query counts as abandoned, so that another replica may run it. Each round also
+        stops queries that exceed their time limit, and queries that were cancelled through any replica.
         """
         while True:
             await asyncio.sleep(self._settings.heartbeat_seconds)

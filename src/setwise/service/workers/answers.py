@@ -81,7 +81,10 @@ def read_arrow(table: bytes) -> "pa.Table":
 
 
 def without_rows(table: bytes) -> bytes:
-    """Return a table with the same columns as `table` and no rows; both are bytes in Arrow's stream format."""
+    """Return a table with the same columns as `table` and no rows; both are bytes in Arrow's stream format.
+
+    With such a table, DuckDB checks a SQL statement before the charge, and no row has to be sent to the worker process.
+    """
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -231,7 +234,10 @@ def _quote(label: Label) -> Label:
 
 
 def _quote_text(text: str) -> str:
-    """Return a text with a leading apostrophe if it begins like a formula or with an apostrophe."""
+    """Return `text` with an apostrophe put before it if a spreadsheet might take the text for a formula.
+
+    A text that begins with an apostrophe gets one more, so that dropping one apostrophe restores every text.
+    """
     return _QUOTE + text if text.startswith((*_FORMULA, _QUOTE)) else text
 
 
