@@ -1,12 +1,12 @@
-"""The contract of the REST API: each JSON object that Setwise returns as a typed dictionary, and its header name.
+"""The contract of the REST API: each JSON object that Setwise returns, as a typed dictionary, and the name of a header.
 
 A `to_dict` method returns one of these dictionaries, the service publishes the same classes in its OpenAPI document,
 and the Python client returns them to its caller. A field that is added here and filled in by `to_dict` therefore
 appears in all three places. This module imports nothing of Setwise, so that every other module may import it.
 
 A key that is marked `NotRequired` is absent where it says nothing; every other key is always present. An epsilon is a
-privacy loss, and a delta a probability. A use is text such as "pure:0.1x25" (a guarantee and a count). A time is in
-seconds since 1970 or, as text, in ISO 8601.
+privacy loss, and a delta a probability. A use is text such as "pure:0.1x25": 25 runs of mechanisms that are 0.1-DP. A
+time is in seconds since 1970 or, as text, in ISO 8601.
 """
 
 from collections.abc import Callable

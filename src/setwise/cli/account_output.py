@@ -1,6 +1,7 @@
-"""Output of `setwise ledger`: the balances of accounts, their entries, audit events and joint guarantees.
+"""Output of `setwise ledger`: the balances of accounts, their entries, audit events, and joint promises.
 
-Each is printed as a table for people; a single balance also as JSON.
+A joint promise is the (epsilon, delta) of all accounts on a dataset together. Everything is printed as a table for
+people, and a single balance also as JSON.
 """
 
 import sys

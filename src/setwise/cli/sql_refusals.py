@@ -1,4 +1,7 @@
-"""Errors of `setwise sql`: which file a statement names, and which options to add without a user column or budget."""
+"""Errors of `setwise sql` that name the options to add, and the path of the table that a statement names.
+
+A statement may lack a user column, a budget, or the types of CSV columns.
+"""
 
 import re
 from contextlib import suppress

@@ -289,11 +289,12 @@ def corrections() -> tuple[Claim, ...]:
 
 
 def _partial_sums() -> tuple[Claim, ...]:
-    """Return the corrections of lem:deriv_zero, about partial sums F_ell in the formula for the batch optimum.
+    """Return corrections of the paper's lem:deriv_zero and its proof, each checked for one set of parameters.
 
-    The batch optimum is the largest delta of mechanisms chosen up front. The lemma says at which t the slope of F_ell
-    is 0, where t is the parameter of the bounded-range mechanisms. The lemma's formulas are checked for one set of
-    parameters.
+    The lemma is about the largest delta of mechanisms chosen up front, which is a double sum. F_ell(t) is the sum of
+    its first summands, where t is the parameter of the bounded-range mechanisms, and the lemma says at which t its
+    slope is 0. Each correction compares a slope by the printed formula, by the corrected formula, and by independent
+    means.
     """
     ranges, pure, epsilon, g, t, last = 3, 2, 0.5, 0.7, 0.2, 3
 

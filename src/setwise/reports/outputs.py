@@ -52,8 +52,9 @@ def check_destination(to: str) -> None:
 def write_answer(answer: Answered, to: str, run: str) -> None:
     """Write an answer to the destination `to`: a file, or a table in a DuckDB or PostgreSQL database.
 
-    `run` is the name under which the report is run. A file is replaced. In a database table, rows of an earlier attempt
-    of the same run are replaced, and rows of other runs stay.
+    Examples of `to` are counts.csv, answers.duckdb::counts and postgresql://host/db::counts. `run` is the name under
+    which the report is run. A file is replaced. In a database table, rows of an earlier attempt of the same run are
+    replaced, and rows of other runs stay.
     """
     path, table = _split_destination(to)
     if path.startswith(_POSTGRESQL):

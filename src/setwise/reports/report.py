@@ -117,12 +117,14 @@ class Report:
 
     - `title`: the heading of the report's page
     - `name`: the report's name. Each run of the report has a key, and an account called NAME:KEY pays for the run
-    - `known_as`: the names under which the ledger knows the report's private tables
+    - `known_as`: the names of the private tables that the report reads, where `dataset`, if it is stated, is the name
+      of `table`. By these names the ledger checks whether the account may pay for questions about the tables
     - `ledger`: the address of the ledger, or None if not stated
     - `dataset`: the name of the table's dataset in the ledger, or None if not stated
     - `html`, `json`: the paths of files that all answers are written to, as a page and as JSON, or None
     - `options`: further arguments of `setwise.open`
-    - `unit`: what all answers together protect: "user", or a part of a user such as "user,day"
+    - `unit`: what all answers together protect: "user" for users with all of their rows, or a part of a user's rows,
+      such as "user,day" for the rows of a user on one day
     - `live`: the live series (user counts that are released period by period) whose numbers the report writes to files
     """
 
@@ -206,7 +208,8 @@ class _ReportTables:
 
     - `location`: the name of `table`, and the local files of `table` and of all private tables (tables with users) in
       `beside`
-    - `private_names`: the names under which the ledger knows the private tables in `beside`
+    - `private_names`: the names of the private tables in `beside`, by which the ledger checks whether an account may
+      pay for questions about them
     """
 
     table: str

@@ -181,10 +181,11 @@ def _price_questions(report: Report, question_sessions: QuestionSessions) -> Pri
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:
     """Return the account that pays for this run: the one that an earlier attempt opened, or a new one.
 
-    The account is named after `report` and `key`, the name of the run. A new account registers in `ledger` the
-    mechanism uses of all questions, which are a part of `priced`.
+    The account is called NAME:KEY after the report's name and `key`, the name of the run. `priced` is the plan of all
+    questions together, with the mechanism uses (runs of mechanisms) that the questions can spend at most. A new account
+    is opened in `ledger` with these uses, and pays for nothing else.
 
-    Raises: `InvalidParameter` if the earlier attempt under `key` registered other uses or another dataset.
+    Raises: `InvalidParameter` if the earlier attempt under `key` opened its account with other uses or another dataset.
     """
     name, dataset = f"{report.name}:{key}", report.dataset or ""
     for known_as in report.known_as:

@@ -520,9 +520,10 @@ class SqlEngineQuery(ABC):
     def _all_statistics(self) -> str:
         """Return the text of a SELECT of the measures (integers that users add to groups, such as sums) of every group.
 
-        Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...), which `StatementBuilder.statistics`
-        explains. One statement reads all users here; an engine that reads them in parts, to save memory, overrides this
-        method.
+        Its columns are those of `StatementBuilder.statistics`: the labels of a group (g0, g1, ...), what the row is
+        about (cell and measure), a number of users, and for each summed measure i its sum (s<i>) and the number of
+        users who add to the sum (n<i>). One statement reads all users here; an engine that reads them in parts, to save
+        memory, overrides this method.
         """
         return self._statistics()
 
@@ -564,10 +565,10 @@ class SqlEngineQuery(ABC):
     def _rows(self, *conditions: str, hint: str = "") -> str:
         """Return the text of a SELECT of the rows to aggregate: columns u (the user), g0, g1, ... (labels), and values.
 
-        The columns of values are v, the value to sum, or v0, v1, ..., from which the measures (integers that users add
-        to groups) are computed. The rows satisfy the aggregation's filter and all SQL `conditions`. If the aggregation
-        has a domain (public labels), their labels are in it. `hint` is text for the query optimizer, placed before the
-        columns of the SELECT.
+        The value columns are v, if a column is summed per user and group, and v0, v1, ..., from which the measures
+        (integers that users add to groups) are computed. The SELECT keeps the rows that satisfy the aggregation's
+        filter and all SQL `conditions`. If the group labels are public, it keeps only rows with one of these labels.
+        `hint` is text for the query optimizer, placed before the columns of the SELECT.
         """
         return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
 

@@ -173,9 +173,9 @@ class StatementBuilder:
     def _label(self, group: Group, null_item: Label | None, place: int) -> str:
         """Return the SQL expression of a row's label for `group`, a column to group by, or ranges of it such as months.
 
-        If `null_item` is not None, a null label becomes the label `null_item`, which is added to `parameters`. With
-        several group columns `null_item` is a tuple, of which the component at `place`, the position of `group`, is
-        used.
+        `null_item` is the label for rows whose label is null; None lets it be null. With several group columns it is a
+        tuple with a label for each, and `place`, the position of `group`, says which of them is used. The label is
+        passed to the engine as a parameter of the statement: it is added to `parameters`.
         """
         label = label_sql(group, self.schema, self.dialect)
         if null_item is None:
@@ -367,18 +367,20 @@ class StatementBuilder:
         return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
     def _spread_measure(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
-        """Return the text of a SELECT for a measure by which one user adds to several cells (values) of a group.
+        """Return the text of a SELECT for a measure by which one user adds to several cells of a group.
 
-        `place` is the position of the measure in `aggregation`. The columns are those of `statistics`: the labels,
-        cell, measure, users, and those named in `sums`, which belong to other measures and are 0 here, so that UNION
-        ALL can join the SELECTs. There are two cases:
+        A cell is the value of a row, or an integer that stands for it. `place` is the position of the measure in
+        `aggregation`. There are two cases:
 
-        - If the measure has a `weight`, each user divides this number of votes among the cells of their rows, which are
-          integers. A result row is about one cell, and column users is the number of votes for the cell.
-        - Otherwise each user keeps at most `Measure.distinct` cells of the group, chosen at random. A result row is
-          about a group: column users is the number of distinct cells that users keep, and column cell is 0.
+        - If the measure has a `weight`, as for quantiles, each user divides this number of votes among the cells of
+          their rows. A result row is about one cell, and column users is the number of votes for the cell.
+        - Otherwise distinct values are counted, and each user keeps at most `Measure.distinct` cells of the group,
+          chosen at random. A result row is about a group: column users is the number of distinct cells that at least
+          one user keeps, and column cell is 0.
 
-        `salt` is the SQL expression of the secret number for random choices.
+        The columns are those of `statistics`: the labels, cell, measure, users, and those named in `sums`. The latter
+        belong to other measures and are 0 here, so that UNION ALL can join the SELECTs. `salt` is the SQL expression of
+        the secret number for random choices.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -408,15 +410,17 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return the text of a SELECT of the votes for each cell (an integer) of each group, with MATERIALIZED.
+        """Return the text of a SELECT of the votes for each cell of each group, with MATERIALIZED.
 
-        It is for engines that support MATERIALIZED, where it is the faster form. Each user has a fixed number of votes
-        (`Measure.weight`), and divides them among the cells of their rows in a group.
+        It does the same as `_divide_units`, and is faster on engines that support MATERIALIZED. A cell is an integer
+        that stands for the value of a row. Each user has `Measure.weight` votes in a group, and divides them among the
+        cells in proportion to the number of their rows in each cell. A private quantile is later found from the votes.
 
         - The columns are the labels, cell, measure (the position `place` of the measure in `aggregation`), users (the
-          number of votes), and `none`: SQL text of the columns that belong to other measures, all 0.
-        - `salt` is the SQL expression of the secret number by which a user's groups are chosen; None if all are
-          counted.
+          number of votes), and the columns of other measures, all 0. `none` is the SQL text of these zeros, as in
+          ", 0 AS s0".
+        - `salt` is the SQL expression of the secret number by which the groups are chosen in which a user counts; None
+          if users count in all of their groups.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -445,10 +449,11 @@ class StatementBuilder:
     def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
         """Return the text of a SELECT of (g0, g1, ..., cell, users): the votes for each cell of each group.
 
-        A cell is an integer. Each user divides `measure.weight` votes among the cells of a group in proportion to the
-        number of their rows in each cell, rounded to whole votes by largest remainders. `labels` names the columns g0,
-        g1, ... of the group's labels. `cells` is SQL text, after FROM, of rows (u, g0, g1, ..., cell, c): user u has c
-        rows in that cell.
+        A cell is an integer that stands for the value of a row. Each user divides `measure.weight` votes among the
+        cells of a group in proportion to the number of their rows in each cell, rounded to whole votes by largest
+        remainders. A private quantile is later found from the votes. `labels` names the columns g0, g1, ... of the
+        group's labels. `cells` is SQL text, after FROM, of rows (u, g0, g1, ..., cell, c): user u has c rows in that
+        cell.
         """
         by = f"u, {labels}"
         per_user = f"OVER (PARTITION BY {by})"
@@ -571,8 +576,10 @@ class StatementBuilder:
     def counts(self, aggregation: Aggregation, kept: str) -> str:
         """Return the text of a SELECT of (g0, g1, ..., count): the labels and the count of every group.
 
-        `kept` is the SQL statement with one row (g0, g1, ..., n) per user and group in which the user counts. The count
-        is the sum of n, each clipped to `aggregation.per_item`, and is at most 2^62, the most that a histogram holds.
+        `kept` is the SQL statement with one row (g0, g1, ..., n) per user and group in which the user counts, where n
+        is what the user adds to the group: a number of rows, or the sum of a column over them. The count is the sum
+        over users of n, clipped to at most `aggregation.per_item` for each user. It is at most 2^62, the most that a
+        histogram holds.
         """
         labels = label_columns(aggregation)
         if aggregation.per_item == 1:  # n is positive, so LEAST(n, 1) is 1 for every row
@@ -602,9 +609,10 @@ def label_columns(aggregation: Aggregation) -> str:
 def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
     """Return SQL text for each of the names `columns`, to be listed in a SELECT that has one row per user and group.
 
-    The column w<i> is the integer that a user adds to the group by measure i of `aggregation`. If that integer depends
-    on all groups of the user (it is their number of groups, or their greatest number in any group), the text is a
-    window function AS w<i>. Otherwise it is the name itself.
+    The column w<i> holds the integer that a user adds to the group by measure i of `aggregation`. For most columns the
+    text is the name itself. Two kinds of integers depend on all groups of the user: their number of groups, and the
+    greatest integer that they add to any of their groups. For these, the text computes the column by a window function,
+    as in MAX(w1) OVER (PARTITION BY u) AS w1.
     """
     spanning = {}
     for place, measure in enumerate(aggregation.measures):
@@ -618,9 +626,12 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 def _cell_columns(cell_names: Sequence[str]) -> str:
     """Return SQL text for the columns cell and measure of a SELECT with GROUPING SETS; both say what a row counts.
 
-    `cell_names` names columns w<i>: the integer that a user adds to a group by measure i. A row about a whole group has
-    measure -1 and cell 0. A row about the users who add one integer has measure i, and that integer as cell. A row
-    about the users who add nothing by measure i has measure -2, and is ignored.
+    The SELECT counts users by group, and also by group and by each of the columns `cell_names`. A column w<i> among
+    these holds the integer that a user adds to a group by measure i. So there are three kinds of rows:
+
+    - The row of a whole group has measure -1 and cell 0.
+    - The row of the users of a group who add the integer c by measure i has measure i and cell c.
+    - The row of the users of a group who add nothing (null) by measure i has measure -2, and is ignored.
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in cell_names)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in cell_names]

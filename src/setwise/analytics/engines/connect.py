@@ -148,7 +148,8 @@ def _all_tables(main: TableSource, joined: Joined) -> list[NamedTable[TableSourc
     """Return the private table `main` and the tables joined to it, in the order of `joined.joins`.
 
     `main.types` maps text columns of all tables to the types as which they are read, with TABLE.COLUMN for a column of
-    a joined table. Each returned table has only the types of its own columns.
+    a joined table: {"age": INTEGER, "films.year": INTEGER}. Each returned table has only the types of its own columns,
+    here {"year": INTEGER} for films.
     """
     joinable = joined.joinable
     joinable.check(joined.joins)

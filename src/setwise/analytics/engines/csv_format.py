@@ -114,10 +114,11 @@ class CsvFormat:
         return cast(BinaryIO, pa.CompressedInputStream(file, compression)) if compression else file
 
     def open_converted(self, file: BinaryIO, name: str) -> BinaryIO:
-        """Return a stream of `file` decompressed and in UTF-8, with the one character `mark` between cells.
+        """Return a stream of `file` decompressed and in UTF-8, with one character, `CsvFormat.mark`, between cells.
 
-        `name` is the file's name, whose ending may show the compression. In files with cells in single quotes, the two
-        kinds of quotes are exchanged, so that cells stand in double quotes. The reader of a cell exchanges them back.
+        The mark is the separator or, if that has several characters, `UNIT_SEPARATOR`. `name` is the file's name, whose
+        ending may show the compression. In files with cells in single quotes, the two kinds of quotes are exchanged, so
+        that cells stand in double quotes. The reader of a cell exchanges them back.
         """
         plain = self.decompress(file, name)
         encoding = codec_name(self.encoding)

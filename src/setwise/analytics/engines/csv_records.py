@@ -179,8 +179,8 @@ class Records:
     def _end(self, beginning: bytes, file: "_ForwardReader", ahead: "_ForwardReader") -> int | None:
         """Return the length in bytes of the record that begins with the bytes `beginning`; None if it is malformed.
 
-        `beginning` are the last bytes that were read from `file`, and the record may go on after them. Further bytes
-        are read through `ahead`, a second reader of the same file, so that the position of `file` does not move.
+        `beginning` are the last bytes that were read from `file`. If the record does not end in them, the bytes after
+        them are read through `ahead`, a second reader of the same file, so that the position of `file` does not move.
         """
         return record_length(chain([beginning], ahead.pieces(file.place, self._layout)), self._layout)
 
@@ -260,10 +260,11 @@ class _ForwardReader:
             pass
 
     def pieces(self, place: int, layout: Layout) -> Iterator[bytes]:
-        """Yield the bytes of the file from offset `place` on, in pieces, each twice as long as the one before.
+        """Yield the bytes of the file from the byte offset `place` to its end, in pieces of growing length.
 
-        The first piece has `layout.step` bytes, and no piece has more than `layout.block`. A later call may begin
-        anywhere in the last piece that was yielded, without reading the file again from its start.
+        The first piece has `layout.step` bytes. Each next piece is twice as long, up to `layout.block` bytes. The
+        caller may stop after any piece. If `place` in a later call lies in the last piece that was yielded, the file is
+        not read again from its start.
         """
         self.skip_to(place)
         size = layout.step
@@ -326,13 +327,15 @@ class _Lines:
             self.bare.append(_per_line(bare & ~inside, feeds) > 0 if returns else none)
 
     def records(self) -> tuple[Flags, Flags, int | None]:
-        """Return (kept, bare, undecided): two arrays with a flag for each line of the block, and a line number or None.
+        """Return (kept, bare, undecided): two arrays with a flag per line of the block, and one line's index or None.
 
-        - `kept` flags the lines of well-formed records.
-        - `bare` flags the lines of kept records that have a carriage return inside a cell without quotes, so that
-          quotes must be added for Arrow's parser.
-        - `undecided` is the index of the last line with an odd number of quotes, if no record ends with it: a quoted
-          cell that begins there may end after the block.
+        - A flag in `kept` is True if the line belongs to a well-formed record. A record with a quoted cell can have
+          several lines.
+        - A flag in `bare` is True if the line belongs to a kept record that has a carriage return inside a cell without
+          quotes. The caller puts quotes around such a cell, because Arrow's parser requires them.
+        - `undecided` is the index of the last line with an odd number of quotes, unless a well-formed record ends with
+          that line. A quoted cell may begin in that line and end after the block, so the caller must read on. None if
+          there is no such line.
         """
         wanted, longest = self._layout.width - 1, self._layout.longest
         starts = np.concatenate(([0], self.ends[:-1]))

@@ -204,7 +204,10 @@ def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, diale
     """
 
     def length(expression: RowExpression) -> int:
-        """Return how many characters the SQL of `expression` has once SQL replaces the computed columns in it."""
+        """Return how many characters the SQL of `expression` has after an engine has expanded it.
+
+        An engine expands the name of a computed column to the SQL of the column.
+        """
         return expanded_length(_column_sql(expression, schema, dialect), lengths, dialect)
 
     match step:

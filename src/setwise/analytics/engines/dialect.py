@@ -253,8 +253,8 @@ class Dialect(ABC):
     def weighted_total(self, number: str, weight: str) -> str:
         """Return a SQL aggregate for the exact sum of `number` * `weight`, two SQL expressions of integers.
 
-        It counts a prepared dataset, which stores how many users (`weight`) add the same `number`, at most 2^62, to a
-        group.
+        It adds up the rows of a prepared dataset. Each of these rows says that `weight` users add the same `number` to
+        a group. Because `number` can be as large as 2^62, the engine must use a type in which the sum cannot overflow.
         """
 
     def int64(self, number: str) -> str:

@@ -201,11 +201,12 @@ class Measures:
         return sources
 
     def _excess_places(self) -> list[int]:
-        """Return the index i of each SQL column v<i> whose large numbers are split over two columns.
+        """Return the index i of each SQL column v<i> that needs a second column for the excess of its numbers.
 
-        A private search for clipping bounds sums numbers in such small units that a sum of numbers beyond -2^40 or 2^40
-        would overflow 64 bits. So v<i> holds the number clipped to this range, and a second column holds the excess,
-        the part beyond it, in larger units. Integer columns of the table need no second column.
+        A private search for clipping bounds sums numbers as integers, in units so small that a sum of numbers beyond
+        -2^40 or 2^40 could overflow 64 bits. So v<i> holds the number clipped to -2^40 .. 2^40, and the second column
+        holds the excess, which is the part beyond these ends, in larger units. Integer columns of the table need no
+        second column.
         """
         sources = [measures[0] for measures in self._sources().values()]
         return [place for place, first in enumerate(sources) if first.doubling and not self._is_whole(first)]
@@ -236,8 +237,8 @@ class Measures:
     def _is_whole(self, measure: Measure) -> bool:
         """Return whether `measure` sums the integers of an integer column as they are, without conversion.
 
-        Other numbers are first converted to multiples of a small unit. If `Measure.rows` is set, integers are
-        converted, too, because each value is clipped by itself.
+        Numbers of other columns are first converted to multiples of a small unit. So are integers if `Measure.rows`, a
+        limit on the rows of a user, is set, because each value is then clipped by itself.
         """
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
@@ -370,11 +371,12 @@ def _source(measure: Measure) -> Hashable:
 
 
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
-    """Return (origin, unit): a number x of the table is summed as the integer (x - origin) / unit, rounded.
+    """Return (origin, unit): an engine sums a number x of one column as the integer (x - origin) / unit, rounded.
 
-    Sums of integers are exact, so they do not depend on the order of rows. `measures` (integers that a user adds to a
-    group) are all those that are computed from the sum of one column. The unit is 2^-20 of the smallest step to which
-    one of them is rounded.
+    Sums of integers are exact, so they do not depend on the order of rows. `measures` are the measures (integers that a
+    user adds to a group) that are computed from the sum of this column. A measure counts steps of the size
+    `Measure.step`, and the unit is 2^-20 of the smallest step, so that rounding to units hardly changes a measure. The
+    origin is that of the first measure if all measures are means; otherwise it is 0.
     """
     # integers have exact sums
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)

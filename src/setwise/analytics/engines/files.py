@@ -560,6 +560,7 @@ def description_of(file: Path) -> Path:
 def read_description(place: Path) -> tuple[dict[str, Kind], CsvOptions]:
     """Return (column types by name, CSV options) that the description file at `place` states.
 
+    A description file is a TOML file that says how a table's files are written, such as separator = ";".
     Raises: `InvalidParameter` if the file cannot be read, or has an unknown key or a value of the wrong type.
     """
     try:

@@ -99,11 +99,12 @@ def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWe
 
 
 class CellCounts(Mapping[Label, NDArray[np.int64]]):
-    """A mapping from a group's label to an array with, for each integer, the number of users in the group who add it.
+    """A mapping from a group's label to an array that says how many users of the group add each integer.
 
-    The integers are those that one measure (a number that each user adds to a group) can give: entry c of an array
-    belongs to the integer c + `Measure.least`. If users divide votes among integers (`Measure.weight`), the entry is
-    the number of votes for it. An array is computed from a query's result when its group is looked up.
+    The integers are those that a user can add by one measure (a number that each user adds to a group). Entry c of an
+    array is the number of users who add the integer c + `Measure.least`. If users divide votes among integers
+    (`Measure.weight`, for quantiles), the entry is the number of votes instead. An array is computed from a query's
+    result when its group is looked up.
 
     - `groups` maps each label to the number of its group.
     - `places`, `cells` and `users` have one element per row of the result: the number of the group, the entry of the
@@ -140,8 +141,9 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 def arrow_group_table(table: "pa.Table", aggregation: Aggregation) -> GroupTable:
     """Return the number of users, the sums and the cell counts of every group, from the Arrow result `table`.
 
-    Cell counts say for each integer how many users add it to the group, or how many votes they give to it. `table` is
-    the result of the SQL statement that `StatementBuilder.statistics` returned for `aggregation`.
+    A cell is an integer that a user can add to a group. Its count is the number of users who add the integer or, for
+    quantiles, the number of votes that they give to it. `table` is the result of the SQL statement that
+    `StatementBuilder.statistics` returned for `aggregation`.
     """
     # There are many rows but few distinct labels, so each label is converted to a Python object only once.
     encoded = [_encode_column(table.column(name)) for name in label_names(aggregation)]

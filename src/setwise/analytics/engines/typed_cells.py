@@ -194,7 +194,8 @@ def converted_columns(types: Mapping[str, Kind], schema: Schema) -> tuple[Column
 def convert_cell(cell: str, kind: Kind, functions: TextFunctions, grammar: CellGrammar = PLAIN_CELLS) -> str:
     """Return a SQL expression that converts a text cell to `kind`; null if the cell is not written as `grammar` says.
 
-    `cell` is the SQL expression of the cell, and `functions` are the engine's SQL templates.
+    `cell` is the SQL expression of the cell, and `functions` has the SQL by which the engine trims, matches and casts
+    texts.
     """
     text = functions.trimmed.format(cell)
     match kind:
@@ -246,8 +247,8 @@ def date_pattern(date_format: str) -> str:
 def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
     """Return a SQL expression that rewrites the text of a number to a plain decimal, as 1.234,5 to 1234.5.
 
-    `text` is the SQL expression of the text, which is written as `grammar` says. `functions` are the engine's SQL
-    templates.
+    `text` is the SQL expression of the text, and `grammar` says which decimal point and thousands separators the text
+    uses. `functions` writes SQL constants as the engine does.
     """
     for mark in grammar.thousands_marks:
         text = f"replace({text}, {functions.literal(mark)}, '')"

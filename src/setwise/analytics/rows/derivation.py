@@ -326,7 +326,11 @@ class Derivation:
 
     @property
     def released(self) -> frozenset[int]:
-        """The indexes of the scalar subqueries whose released (noisy) values the steps use, such as in a filter."""
+        """The indexes of the scalar subqueries whose released (noisy) values the steps use.
+
+        The filter amount > (SELECT AVG(amount) FROM t), for example, uses the value of one scalar subquery. The index
+        counts the scalar subqueries of the statement from 0. They must be released before the steps can be applied.
+        """
         return frozenset(place for step in self.steps for part in _expressions(step) for place in released_places(part))
 
     @property
@@ -338,10 +342,11 @@ class Derivation:
         return frozenset(name for step in self.steps for part in _expressions(step) for name in columns_of(part))
 
     def with_released(self, values: Mapping[int, float | None]) -> "Derivation":
-        """Return the derivation with numbers in place of the scalar subqueries, which were released before with noise.
+        """Return the derivation with noisy numbers in place of its placeholders for scalar subqueries.
 
-        `values` maps the index of each scalar subquery to its released number, or to None for null. The numbers replace
-        the placeholders (`ReleasedValue`) in filters and other steps.
+        The filter amount > (SELECT AVG(amount) FROM t), for example, has one placeholder (`ReleasedValue`). `values`
+        maps the index of each scalar subquery, which was released before with noise, to its released number, or to None
+        for null.
         """
         return Derivation(tuple(_replace_released(step, values) for step in self.steps))
 
@@ -389,9 +394,11 @@ def window_expressions(window: UserWindow) -> Iterator[RowExpression]:
 
 
 def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
-    """Return `step`, such as a filter, with numbers in place of scalar subqueries, which were released with noise.
+    """Return `step` with noisy numbers in place of its placeholders for scalar subqueries.
 
-    `values` maps the index of each scalar subquery to its released number, or to None for null.
+    A step is an operation on private rows, such as the filter amount > (SELECT AVG(amount) FROM t). The scalar subquery
+    in it is a private query of its own, whose answer is released with noise before the step is applied. `values` maps
+    the index of each scalar subquery to its released number, or to None for null.
     """
 
     def named(columns: tuple[NamedExpression, ...]) -> tuple[NamedExpression, ...]:
@@ -426,9 +433,11 @@ def _replace_released(step: Step, values: Mapping[int, float | None]) -> Step:
 
 
 def _window_with_released(window: UserWindow, values: Mapping[int, float | None]) -> UserWindow:
-    """Return the window function `window` with numbers in place of scalar subqueries, which were released with noise.
+    """Return the window function `window` with noisy numbers in place of its placeholders for scalar subqueries.
 
-    `values` maps the index of each scalar subquery to its released number, or to None for null.
+    In MAX(amount - (SELECT AVG(amount) FROM t)) OVER (..), for example, the scalar subquery is a private query of its
+    own, whose answer is released with noise first. `values` maps the index of each scalar subquery to its released
+    number, or to None for null.
     """
     return replace(
         window,
@@ -554,9 +563,10 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
 def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each occurrence of a column in `expression`.
 
-    The flag says whether the column is used only as a number, so that a service can check permissions. It is True if
-    the value of the whole `expression` is used as a number (`is_number`), and the column is the expression itself or
-    stands only inside arithmetic and function calls. It is False inside a condition or CASE.
+    The flag is True if the column is used only as a number, so that a service can let people compute with columns by
+    which they may not filter or group. It is True if the value of the whole `expression` is used as a number
+    (`is_number`), and the column is the expression itself or stands only inside arithmetic and function calls. It is
+    False inside a condition or CASE.
     """
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
     if isinstance(expression, ColumnValue):

@@ -18,7 +18,7 @@ _LITERAL = re.compile(r"(\^?)((?:[\w /\-:@,;=#%&'\"~]|\\[./\-_])*)(\$?)")
 
 
 def plain_condition(node: exp.Expr) -> exp.Expr:
-    """Return an equal form of the condition or call `node` that can be converted; `node` itself if none is needed.
+    """Return the condition or call `node` as equal SQL that Setwise supports; `node` itself if no rule below applies.
 
     - x IS DISTINCT FROM y becomes comparisons and IS NULL, with null equal to null.
     - STRPOS(x, 'a') > 0 becomes x LIKE '%a%', and so for INSTR, CHARINDEX, LOCATE and POSITION.

@@ -74,7 +74,8 @@ class Core:
         """Whether the query's columns have types with which it can be answered; True if the types are not known.
 
         Sums, means, quantiles and variances need numbers, periods need times, and other groups need text, integers,
-        dates or booleans. An error message first looks for a corrected statement whose queries fit.
+        dates or booleans. The refusal of a statement proposes a corrected statement only if the queries of the
+        correction fit.
         """
         schema = self.source.schema
         names = {each.column for each in self.query.statistics if each.kind not in ("count", "distinct")}
@@ -231,9 +232,10 @@ def with_null_groups(query: Query) -> Query:
 def stated_bounds(core: Core, found_bounds: Mapping[str, object]) -> list[StatedBounds]:
     """Return the bounds with which `core`, a SELECT over private rows, was answered, and where each bound came from.
 
-    The result has the clipping bounds of its statistics, and the most groups in which one user counts. `found_bounds`
-    has the bounds that a private search found: a list [low, high] under the name of a statistic or column, and the most
-    groups under "contributions".
+    The result has the clipping bounds of its statistics, the limits on a user's rows that a private search found, and
+    the most groups in which one user counts. The bounds that a private search found are in `found_bounds`, by the name
+    of a statistic or column: {"mean_age": [0.0, 90.0], "contributions": 5} gives the entries {"of": "mean_age", "low":
+    0.0, "high": 90.0, "source": "found"} and {"of": "contributions", "low": 1, "high": 5, "source": "found"}.
     """
     stated: list[StatedBounds] = []
     for statistic in core.query.statistics:

@@ -53,8 +53,10 @@ class Estimated(TypedDict):
 class StatedBounds(TypedDict):
     """Bounds with which a statement was answered, and where they came from.
 
-    - `of` is the name of a statistic whose clipping bounds are `low` and `high`. It may also be "contributions": `high`
-      is then the most groups in which one user counts, and `low` is 1.
+    - `of` is the name of a statistic whose clipping bounds are `low` and `high`. For a count of rows or distinct
+      values, `high` is the most that one user adds. Two other names are possible. "contributions" has in `high` the
+      most groups in which one user counts, and 1 in `low`. "rows of NAME" has in `high` the most rows of one user in a
+      group that the statistic NAME reads, and 0 in `low`.
     - `source` is "statement", "catalog" (the data holder's file of declared bounds), or "found" (by a private search).
     """
 

@@ -87,7 +87,7 @@ class _Free:
 
 @dataclass(frozen=True, slots=True)
 class _Public:
-    """A public table that FROM or JOIN of a statement reads; `name` is its name."""
+    """A public table (a table without users) that FROM or JOIN of a statement reads; `name` is its name."""
 
     name: str
 
@@ -119,8 +119,9 @@ class StatementReader:
         self.problems = Problems()
 
     def read(self, tree: exp.Expr) -> Statement | None:
-        """Return the `Statement` for the syntax tree `tree`, or None if errors were added to `problems`.
+        """Return the `Statement` of the syntax tree `tree`, its private queries and free SQL; None if it is refused.
 
+        If the result is None, `problems` has the error messages, so that one refusal can name all of them.
         Raises: `InvalidParameter` if the statement reads no private table.
         """
         use_known_names(tree, (*self._facts.public, *self._facts.private))
@@ -274,11 +275,15 @@ class StatementReader:
         return _Free(shell, core, outputs if top else None)
 
     def _first_table(self, select: exp.Expr, results: Sequence[_Result | None], known: Mapping[str, _Result]) -> int:
-        """Return the index, among the tables of FROM and JOIN, of the private table to which the others are joined.
+        """Return the index in `results` of the private table to which the other tables of FROM and JOIN are joined.
 
-        The result is the first private table, with one exception: FROM has a subquery over a private table, and the
-        first JOIN is an inner join with rows of another private table. The table of this JOIN comes first if it is a
-        plain table, or if the subquery in FROM, and not the one in JOIN, is known to have at most one row per user.
+        Usually the result is the first private table. But it is 1, the table of the first JOIN, if FROM has a subquery
+        over a private table, the JOIN is an inner join with another private table, and one of these holds:
+
+        - The JOIN names a table and not a subquery.
+        - The subquery in FROM is known to have at most one row per user, and the subquery in the JOIN is not. The rows
+          that are joined must be at most one per user.
+
         `results` are the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table
         expressions by name.
         """
@@ -493,10 +498,17 @@ class StatementReader:
     def _joins_of_subqueries(
         self, select: exp.Expr, scope: Scope, table: str, known: Mapping[str, _Result]
     ) -> list[Join]:
-        """Return the joins for the subqueries in `select` about the user of each row, over other tables than `table`.
+        """Replace subqueries in `select` over other private tables by joins, and return these joins.
 
-        In the syntax tree, an expression over the columns of its join replaces each of these subqueries. `scope` has
-        the tables of `select`, and `known` the common table expressions by name.
+        Only a subquery about the user of each row is replaced. With the private table users, for example, (SELECT
+        COUNT(*) FROM orders o WHERE o.user_id = users.user_id) becomes a join that adds a column with each user's
+        number of orders. In the syntax tree, an expression over the added columns replaces the subquery. A subquery
+        that cannot be replaced is recorded as an error.
+
+        - `table` is the private table that `select` reads. Subqueries over this table, or over public tables alone,
+          stay.
+        - `scope` has the names of the tables in `select`.
+        - `known` has the common table expressions by name.
         """
         joins: list[Join] = []
         for node in list(subqueries_of(select)):

@@ -67,7 +67,7 @@ class SqlDialect(BigQuery):
 def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     """Return (syntax tree, options, is an EXPLAIN) of the SQL statement `text`.
 
-    The options are a mapping from the names in the OPTIONS clause to their values as text.
+    The options are those of the statement's OPTIONS clause, as text: {"epsilon": "1"}.
     Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
     """
     if not isinstance(text, str):
@@ -87,9 +87,10 @@ _BRACKETED = re.compile(r"""'(?:[^'\\]|\\.)*'|(?<![\w\])"`])\[([A-Za-z_][\w $]*)
 
 
 def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
-    """Return (syntax tree, options, is an EXPLAIN) of the statement `text`, as `parse` does.
+    """Return (syntax tree, options, is an EXPLAIN) of the SQL statement `text`, as `parse` does.
 
-    A name in brackets, such as [x] in SQL Server, is not read as a name here; names in double quotes or backticks are.
+    The options are those of the statement's OPTIONS clause, as text: {"epsilon": "1"}. A name in brackets, such as [x]
+    in SQL Server, is not read as a name here; names in double quotes or backticks are.
     Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
     """
     if len(text) > LONGEST:

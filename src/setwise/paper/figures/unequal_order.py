@@ -108,10 +108,12 @@ class Survey:
 
 
 def survey(size: int, values: Sequence[float], shares: Sequence[float]) -> Survey:
-    """Try all orders of every set of `size` epsilons out of `values`, and return how the orders compare.
+    """Compare the deltas of all orders of bounded-range mechanisms, for every set of `size` epsilons out of `values`.
 
-    The epsilons in `values` are distinct. Each set is tried at several overall epsilons: each of `shares` times the sum
-    of the epsilons in the set.
+    A set stands for mechanisms with these epsilons, which are distinct. The deltas are compared at several overall
+    epsilons: the sum of the set's epsilons times each number in `shares`. The result says in how many cases the
+    ascending order is not the worst, by how much, and in how many an order chosen on the fly is worse than every fixed
+    order.
     """
     cases = [
         all_orders(parameters, share * sum(parameters))

@@ -62,10 +62,11 @@ def objective(remaining_delta: Callable[[float, float], float], x: float, t: flo
 
 
 def best_answer(remaining_delta: Callable[[float, float], float], x: float, epsilon: float = EPSILON) -> float:
-    """Return the worst parameter t in [0, epsilon] of the first mechanism: the one with the largest `objective`.
+    """Return the worst parameter t in [0, epsilon] of the first mechanism: the t with the largest delta at `x`.
 
-    `x` is the overall epsilon, and `remaining_delta(y, epsilon)` the optimal delta, at overall epsilon y, of the
-    mechanisms that follow. The t is accurate only to about 1e-8, because the maximum is flat.
+    The function `objective` computes this delta, where `x` is the overall epsilon. `remaining_delta(y, epsilon)` is the
+    optimal delta, at overall epsilon y, of the mechanisms that follow. The t is accurate only to about 1e-8, because
+    the maximum is flat.
     """
     step = epsilon / _PIECES
     middle = max((i * step for i in range(_PIECES + 1)), key=lambda t: objective(remaining_delta, x, t, epsilon))

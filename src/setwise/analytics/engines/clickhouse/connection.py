@@ -66,7 +66,8 @@ class ClickHouseConnection:
         Settings of the login (the database user) cannot change the result. `comment` is stored with the statement, so
         that `kill` can find it.
 
-        Raises: `EngineFailed` or `UnsuitableTable`, with fixed messages, if ClickHouse raises an error.
+        Raises: `EngineFailed` or `UnsuitableTable` if ClickHouse raises an error; their messages are Setwise's own,
+        because ClickHouse's messages quote rows.
         """
         values = {name: _parameter_value(value) for name, value in parameters.items()}
         worker = ThreadPoolExecutor(1, "setwise-clickhouse")  # chDB blocks Ctrl-C in the thread that it runs in

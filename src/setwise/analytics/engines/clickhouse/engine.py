@@ -95,8 +95,8 @@ class ClickHouseEngine(Engine):
         """Run the SQL `statement` with `parameters`; return the result's columns by name.
 
         While the statement runs, `Engine.cancel` stops it.
-        Raises: `EngineFailed` if the statement was cancelled. `EngineFailed` or `UnsuitableTable`, with fixed messages,
-        if ClickHouse raises an error.
+        Raises: `EngineFailed` if the statement was cancelled. `EngineFailed` or `UnsuitableTable` if ClickHouse raises
+        an error; their messages are Setwise's own, because ClickHouse's messages quote rows.
         """
         comment = f"setwise-{uuid.uuid4().hex}"
         cancelled = threading.Event()

@@ -99,8 +99,8 @@ def _sound_type(name: str, kind: pa.DataType) -> pa.DataType:
 def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Return `column` converted to the Arrow type `kind`, with null for cells that DuckDB cannot hold.
 
-    `kind` is the type that DuckDB is to read in place of the column's own. If queries test the column only for null,
-    its values become empty lists.
+    `kind` is the type that DuckDB is to read in place of the column's own. A column of lists, records or another type
+    that queries only test for null becomes a column of empty lists, which DuckDB can always hold.
     """
     if kind == _THERE:
         return pa.chunked_array([_empty_lists(chunk) for chunk in column.chunks], kind)

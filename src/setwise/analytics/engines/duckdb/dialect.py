@@ -170,7 +170,10 @@ class DuckDBDialect(Dialect):
         return f"LENGTH({text})"
 
     def weighted_total(self, number: str, weight: str) -> str:
-        """Return a SQL aggregate for the exact sum, in 128 bits, of `number` * `weight`, two SQL expressions."""
+        """Return a SQL aggregate for the exact sum, in 128 bits, of `number` * `weight`, two SQL integer expressions.
+
+        `number` is at most 2^62, and `weight` is a number of users.
+        """
         return f"SUM({weight})" if number == "1" else f"SUM(CAST({number} AS HUGEINT) * {weight})"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:

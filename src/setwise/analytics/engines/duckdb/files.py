@@ -93,7 +93,9 @@ class ParquetFiles(DuckDBTable):
         self._facts: dict[FilesVersion, _ParquetFacts] = {}
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Check, from the footers of the Parquet files, that DuckDB can read the files; `connection` is not used.
+        """Check, from the footers of the Parquet files, that DuckDB can read the files as one table.
+
+        `connection` is not used, because DuckDB reads such files without attaching them.
 
         Raises: `UnsuitableTable` unless all files have the same columns of the same types, DuckDB can hold these types,
         and no two column names are equal up to case.

@@ -138,12 +138,12 @@ def _far_among(
 ) -> list[FarNumber]:
     """Return the numbers of one column that repeat often and lie far from all others, such as -999.
 
-    `far_numbers` states when a number counts as frequent and as far.
+    Such numbers may be codes for missing values. `far_numbers` states when a number counts as frequent and as far.
 
     - `name` is the column.
     - `numbers` are its distinct numbers, and `counts` has the number of cells with each.
-    - `cursor` reads the table `numbers` in DuckDB, which has a row for each column and each `word` by which its cells
-      write a number. In that table, `column_place` is the column's place.
+    - `cursor` reads the temporary table `numbers` of DuckDB, which has the words, such as 7 and 007, by which cells
+      write each number. The rows of this column are those whose field `place` is `column_place`.
     """
     order = np.lexsort((numbers, -counts))  # the most frequent first, and equally frequent ones by their size
     frequent = [place for place in order.tolist() if numbers[place] != 0 and counts[place] >= _LEAST_CELLS]

@@ -38,8 +38,8 @@ class DuckDBTable(ABC):
     """A table that DuckDB reads in place, or through Arrow from an object store.
 
     - `files` are the only files that may be read.
-    - `origin` is the path or glob of the files, by whose digest later changes of the table are noticed. None if they
-      cannot be, as for a table in memory.
+    - `origin` is the path or glob of the files, whose digest shows later whether the table has changed. None for a
+      table whose changes cannot be noticed, such as a table in memory.
     - `columnar` says whether one or two columns can be read again cheaply, without reading the others.
     - `attaches_file` says whether DuckDB itself holds a database file open while the table is attached.
     """
@@ -240,7 +240,7 @@ class TypedTable(DuckDBTable):
         self._texts: tuple[str, ...] = ()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Attach the table that is to be converted to `connection`, and find its text columns that become other types.
+        """Make the table readable on the DuckDB `connection`, and find its text columns that become other types.
 
         Raises: `UnknownColumn` if `types` names a column that the table lacks, `UnsuitableTable` if it names a column
         that is neither text nor of the declared type.

@@ -44,10 +44,14 @@ def has_rows(table: DuckDBTable) -> bool:
 def count_users(
     table: DuckDBTable, user: str, grammar: CellGrammar, words: Collection[str], *, is_csv: bool
 ) -> UserCount:
-    """Return how many rows `table` has, and how many of them have no user, or a text that may mean no real user.
+    """Return how many rows `table` has, how many of them have no user, and how many name each text such as N/A as user.
 
-    - `grammar` lists words that mean an empty cell, so that rows with these words have no user.
-    - `words` are further texts that may mean no real user, such as N/A and Total. The empty text is one of them, too.
+    The counts are exact, for the data holder only, who can so notice rows that belong to no real user.
+
+    - `user` is the user column.
+    - `grammar` lists the words that mean an empty cell: a row with such a word in the user column has no user.
+    - `words` are the texts to count, such as N/A and Total, which may stand for an unknown user. The empty text is
+      always counted.
     - `is_csv` says that blanks around texts, and rows without any value, are ignored.
 
     Raises: `UnknownColumn` if `user` is not a column.
@@ -139,10 +143,11 @@ class LookAlikes:
 
 
 def find_look_alikes(table: DuckDBTable, names: Sequence[str]) -> list[LookAlikes]:
-    """Return the text columns of `table` among `names` that have cells which are not what they look like.
+    """Return the text columns of `table`, among `names`, with cells that differ from what is seen of them.
 
-    Two cells look the same if they differ only in characters that are not seen, in kinds of spaces, in blanks around
-    them, or in letters with accents that are one character or two.
+    "Paris " with a blank, for example, looks like "Paris". Two cells look the same if they differ only in characters
+    that are not seen, in kinds of spaces, in blanks around them, or in letters with accents that are one character or
+    two.
     """
     with scanning(table) as connection:
         changed = [f"COUNT(*) FILTER ({_visible('cell')} <> cell)"]
@@ -151,15 +156,20 @@ def find_look_alikes(table: DuckDBTable, names: Sequence[str]) -> list[LookAlike
 
 
 def _look_alikes(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str) -> LookAlikes:
-    """Return what is known of a text column that has cells which are not what they look like.
+    """Return a count and an example of the values of a text column that look the same but are different texts.
 
-    `name` is the column of `table`, and `connection` reads the table.
+    For example, "Paris" and "Paris " with a blank look the same. If there are no such values, the example is a cell and
+    what is seen of it; the caller has found that at least one cell differs from what is seen of it. `name` is the
+    column of `table`, and `connection` reads the table.
     """
     cell = quoted(name)
     with connection.cursor() as cursor:
 
         def cells() -> str:
-            """Return the SQL of the column's cells and their visible text; a stream of batches can be read once."""
+            """Return the SQL of a subquery with the column's cells (`cell`) and what is seen of each (`plain`).
+
+            Each call makes a new subquery, because a table that is a stream of batches can be read only once.
+            """
             relation = table.relation(cursor, (name,))
             return f"(SELECT {cell} AS cell, {_visible(cell)} AS plain FROM {relation} WHERE {cell} IS NOT NULL)"
 

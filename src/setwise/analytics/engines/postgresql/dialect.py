@@ -127,7 +127,10 @@ class PostgresqlDialect(Dialect):
         return f"convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8') COLLATE \"C\""
 
     def weighted_total(self, number: str, weight: str) -> str:
-        """Return a SQL aggregate for the exact sum, as a numeric, of `number` * `weight`, two SQL expressions."""
+        """Return a SQL aggregate for the exact sum, as a numeric, of `number` * `weight`, two SQL integer expressions.
+
+        `number` is at most 2^62, and `weight` is a number of users.
+        """
         return f"SUM(CAST({number} AS numeric) * {weight})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:

@@ -330,10 +330,12 @@ def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
 
 
 def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
-    """Store `prepared`, a random ranking of users' groups, as the prepared dataset `destination`.
+    """Store `prepared` as the prepared dataset `destination`, from which later histograms are computed faster.
 
-    `destination` is a table of Spark's catalogue. An earlier prepared dataset of that name is replaced. `manifest`, the
-    description of the dataset, becomes a property of the table.
+    - `prepared` is a data frame of rows (item, n, rank, users). A row says that `users` users have the group `item` at
+      position `rank` of a random order of their groups, and that each of them adds n to it.
+    - `destination` is a table of Spark's catalogue. An earlier prepared dataset of that name is replaced.
+    - `manifest`, the description of the dataset, becomes a property of the table.
 
     Raises: `InvalidParameter` if `destination` exists and is not a prepared dataset.
     """

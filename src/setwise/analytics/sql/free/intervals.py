@@ -1,7 +1,8 @@
-"""Confidence intervals of values that SQL computes from released (noisy) statistics.
+"""SQL for the confidence intervals of values that other SQL computes from released (noisy) statistics.
 
-The SQL for a value is accompanied by further SQL: for the ends of the value's interval, computed from the intervals of
-the statistics, and for a condition that is true if noise may dominate the value.
+For a value such as s0 / s1, where s0 and s1 are released, this module writes further SQL expressions: for the lower and
+the upper end of the value's interval, computed from the ends of the intervals of s0 and s1, and for a condition that is
+true if noise may dominate the value. Their columns are hidden: the result shows them as intervals and notes.
 """
 
 from collections.abc import Callable, Iterator
@@ -60,9 +61,10 @@ def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
 def count_sources(node: exp.Expr, ends_of: ColumnEnds) -> int:
     """Return how many released statistics `node`, an expression over released (noisy) rows, is computed from.
 
-    The interval of `node` holds if the confidence intervals of all these statistics hold, which is less likely the more
-    there are; a note on the result says how likely. Statistics that scalar subqueries read are included. `ends_of` maps
-    a column to its hidden columns (about precision), or to None if it depends on no statistic.
+    The result is 2 for s0 / s1, for example. The interval of `node` is right if the confidence intervals of all these
+    statistics are, which is less likely the more there are; a note on the result says how likely. Statistics that
+    scalar subqueries read are included. `ends_of` maps a column to its `HiddenColumns`, the columns with the ends of
+    its interval, or to None if the column depends on no statistic.
     """
     inner = [count_sources(select.expressions[0], statistic_ends) for select in _scalar_selects(node) or ()]
     return sum(statistic.sources for statistic in statistics_in(node, ends_of)) + sum(inner)

@@ -118,10 +118,11 @@ def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
 
 
 def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
-    """Return which of `aliases` the qualifier of the column `node`, such as t in t.x, means; None if none of them.
+    """Return the alias in `aliases` that the qualifier of the column `node` means: t for t.x. None if it means none.
 
-    Also None if the column has no qualifier. BI tools write the database and the schema before the table, so the
-    qualifier db.public.films also means the alias films, and the qualifier films the alias public.films.
+    Also None if the column has no qualifier. BI tools write the database and the schema before the table:
+    db.public.films.x is a column of the table with the alias films, and films.x is a column of the table with the alias
+    public.films.
     Raises: `InvalidParameter` if the qualifier means several aliases.
     """
     parts = [node.args.get(part) for part in ("catalog", "db", "table")]

@@ -151,13 +151,13 @@ def _table(table: exp.Expr) -> tuple[str, str]:
 def _join(
     join: exp.Expr, name: str, alias: str, earlier: dict[str, str], read: ReadExpression, moved: list[exp.Expr]
 ) -> Join:
-    """Return the join that the syntax node `join` states, of the table `name` with the alias `alias`.
+    """Return the `Join` for the syntax node `join`, which joins the table `name` under the alias `alias`.
 
-    - `earlier` maps the aliases of the tables before it to their names.
-    - `read` converts conditions in ON of a LEFT JOIN that are no equalities into row expressions (values computed from
+    - `earlier` maps the alias of each table to the left of the join to the table's name.
+    - `read` converts a condition in ON of a LEFT JOIN that is no equality into a row expression (a value computed from
       each row).
-    - `moved` collects the conditions of an inner join that are no equalities: they are appended to it, and the caller
-      adds them to WHERE.
+    - `moved` is a list. The conditions in ON of an inner join that are no equalities are appended to the list, and the
+      caller adds the list to WHERE, where the conditions have the same effect.
     Raises: `InvalidParameter` unless the join is an inner join or a LEFT JOIN, with a condition that is supported.
     """
     side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()

@@ -110,9 +110,11 @@ def _left_conditions(
 ) -> tuple[Derivation, list[KeyPair]]:
     """Return (rows, keys): how a LEFT JOIN applies `conditions`, the conditions in its ON that are not equalities.
 
-    A condition on the joined `rows` becomes a step that keeps only some of these rows. A condition on the earlier rows
-    (to which `rows` are joined) becomes a key of the join: a pair of values that are equal only if the condition is
-    true.
+    In users u LEFT JOIN (..) o ON o.user_id = u.user_id AND o.total > 5 AND u.age > 30, for example, the conditions are
+    o.total > 5 and u.age > 30. The first is about the joined `rows`, and becomes a step that keeps only some of them.
+    The second is about the earlier rows, and becomes a key of the join. A key is a pair of values that must be equal:
+    here 1, and CASE WHEN u.age > 30 THEN 1 END.
+
     - `is_joined` says whether a column belongs to the joined rows.
     - `scope` has the names of the earlier rows.
     - `read` converts a node into a row expression (a value computed from each row).

@@ -58,9 +58,11 @@ def join_subquery(
 ) -> tuple[Join, exp.Expr]:
     """Return (join, syntax node) that together replace `subquery`, which reads another private table than the SELECT.
 
-    The subquery is about the user of each row of the SELECT around it (an outer row). The join adds columns with its
-    result, from which the node computes the subquery's value.
-    - `rows` are the rows of the subquery, with at most one row per user and values of its keys.
+    The subquery is about the user of each row of the SELECT around it (an outer row), as in (SELECT COUNT(*) FROM
+    orders o WHERE o.user_id = u.user_id AND o.city = u.city). The join compares the user and the keys, here the city,
+    and adds columns with the result of the subquery. The node computes the subquery's value from these columns.
+
+    - `rows` are the rows of the subquery, at most one for each user and values of the keys.
     - `tables` maps the aliases of the outer SELECT to names of tables, and `user` is the user column.
     - `number` makes the names of the added columns unique in the statement.
     Raises: `InvalidParameter` if the rows are not computed from one table, or if a key is not a column.
@@ -90,15 +92,13 @@ def join_subquery(
 
 
 def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tuple[SelectSource, SelectSource]:
-    """Return (`base`, `rows`), rewritten so that one private table underlies both, as a join of users' rows needs.
+    """Return (`base`, `rows`), rewritten so that both are computed from one private table, and can be joined by user.
 
-    - `base` are the rows of a subquery over one private table, and `rows` the rows of a subquery over another private
-      table.
-    - In the result, both are computed from the table of `base`, to which the rows of the other table were joined on the
-      user column `user`.
+    - `base` are the rows of a subquery over one private table, say users. They stay the same.
+    - `rows` are the rows of a subquery over another private table, say orders, with at most one row per user. In the
+      result they are computed from the table users, to which the rows of orders are joined on the user column `user`.
     - `number` makes the names of the added columns unique in the statement.
 
-    The rows of `base` stay the same, because the join adds columns only.
     Raises: `InvalidParameter` if a user may have several of `rows`, which would repeat the rows of `base`, or if `rows`
     are not computed from one table.
     """

@@ -83,9 +83,10 @@ class PerUserReader:
         self._definitions = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
 
     def read(self) -> SelectSource:
-        """Return the derived table of private rows that the SELECT computes, as a `SelectSource`.
+        """Return the rows that the SELECT computes: a private table, and the steps that compute the rows from it.
 
-        Errors in the SELECT are added to `problems`.
+        A step keeps some rows, groups them by user, or adds columns, for example. Errors in the SELECT are added to
+        `problems` and not raised, so that one refusal can name all of them.
         """
         select = self._select
         for name, (construct, why) in _DEPENDS_ON_OTHERS.items():

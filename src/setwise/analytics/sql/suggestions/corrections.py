@@ -138,12 +138,13 @@ def _quantiles_first(tree: exp.Expr) -> Iterator[str]:
 
 
 def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
-    """Yield the statement `tree` as SQL text with supported calls in place of refused ones; nothing if it has none.
+    """Yield the statement `tree` as SQL text with supported calls in place of refused ones; nothing if none changes.
 
-    - LIKE replaces functions such as STARTS_WITH.
-    - DATE_TRUNC to days or weeks replaces a format of dates that is not supported, and the number itself replaces a
-      format of numbers.
-    - DATE_DIFF in days replaces AGE.
+    - STARTS_WITH(x, 'a') becomes x LIKE 'a%', and so for functions of the end or the middle of a text.
+    - AGE(x, y) becomes DATE_DIFF('day', y, x), a number of days.
+    - A format of dates that is not supported becomes DATE_TRUNC: TO_CHAR(x, 'WW') becomes DATE_TRUNC('week', x). The
+      unit is the week if the format names weeks, and the day otherwise.
+    - A format of numbers is left out: TO_CHAR(n, '999,999') becomes n.
     """
     changed = tree.copy()
     for node in list(changed.find_all(exp.Anonymous)):
