@@ -31,8 +31,8 @@ class FileSession(Session):
     """A session on a CSV file that reads a text column as numbers, times or truth values if a question needs these.
 
     Only columns without a declared type are converted, and never the user column.
-    - `open_with` takes types for further columns, and returns a session that reads these columns as these types.
-    - `declared_types` are the types that were declared.
+    - `open_with(types)` returns a session that also reads the columns named in `types` as these types.
+    - `declared_types` maps the columns whose types the caller declared to these types.
     - `words` are the keyword arguments of `Session`.
     """
 

@@ -222,7 +222,8 @@ The body itself has several forms only where an account is opened.
 def _missing_form(field: str, discriminator: str) -> str:
     """Return an error sentence for a JSON object in `field` that lacks the entry which says of what kind it is.
 
-    `discriminator` is the name of this entry, such as "'kind'", in quotes. The sentence lists the possible kinds.
+    `discriminator` is the name of this entry, such as "'kind'", in quotes. The sentence lists the possible kinds if
+    they are known for `field`; otherwise it refers to the API's description.
     """
     kinds, example = _FORMS.get(field.rpartition(".")[2], ("", ""))
     if not kinds:

@@ -194,7 +194,10 @@ class Metrics:
             self._lowest_left.labels(dataset).set(share)
 
     def text(self) -> str:
-        """Return all metrics of the replica in the text format of Prometheus, except the metrics of budgets."""
+        """Return the metrics for everybody who signed in, in the text format of Prometheus: all but those of budgets.
+
+        `text_of_budgets` returns the others, which only stewards and monitoring may read.
+        """
         return generate_latest(self._registry).decode()
 
     def text_of_budgets(self) -> str:

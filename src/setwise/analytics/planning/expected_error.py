@@ -129,7 +129,10 @@ def _users_of_groups(query: Query, release: GroupRelease) -> list[float | None]:
 
 
 def reliability_note(items: Sequence[Item]) -> str:
-    """Return a sentence that explains counts and estimates marked unreliable; "" if none of the `items` has a mark."""
+    """Return a sentence that explains the mark of numbers that may be mostly noise; "" if there is no mark.
+
+    The mark is the field `unreliable` of the `items` of an answer (for their counts), and of their estimates.
+    """
     marks = (item.unreliable or any(estimate.unreliable for estimate in item.estimates) for item in items)
     return UNRELIABLE if any(marks) else ""
 

@@ -190,10 +190,10 @@ class Quantile(BoundedStatistic):
         return Estimate(value=whole_or_float(value))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
-        """Return the number of users by which the rank of the released value is off at most, with probability 95%.
+        """Return by how many users the rank of the released value is off at most, with probability 95%; never None.
 
-        The number is computed from `release`, the exponential mechanism with the epsilon that the planner chose, and is
-        never None.
+        `release` is the exponential mechanism that picks the value, with the epsilon that the planner chose. No row is
+        read.
         """
         from setwise.mechanisms.intervals import CONFIDENCE
 

@@ -112,7 +112,7 @@ class Sum(BoundedStatistic):
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 
     def with_dataset_bound(self, per_item: int | None) -> Statistic:
-        """Return the sum with `per_item` as its `high`, if the query leaves this bound to the dataset.
+        """Return the sum with `per_item` as its upper clipping bound, if the query leaves this bound to the dataset.
 
         `per_item` is the bound on what one user adds that the dataset declares; None if it declares none. The sum is
         returned unchanged if `per_item` is None, or if the query gave it a `high`, a `low` other than 0 or a `step`, or

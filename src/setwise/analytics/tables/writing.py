@@ -207,7 +207,10 @@ def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def with_numbers(grammar: CellGrammar, decimal: str, thousands: str) -> CellGrammar:
-    """Return `grammar` with the decimal point `decimal` and the thousands separator `thousands`."""
+    """Return `grammar`, which says how cells are written, with another decimal point and thousands separator.
+
+    For example, `decimal` is "," and `thousands` is "." if 1.234,5 is a number.
+    """
     return replace(grammar, decimal=decimal, thousands=thousands)
 
 

@@ -97,9 +97,10 @@ class MarkedState(SeriesState):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Create the tables or the folder for counted pairs and for markers, unless they exist.
+        """Create the places in which the private state is stored, tables or a folder, unless they exist.
 
-        A marker is the record that makes one update valid, and a pair is a user and a group.
+        The state has counted pairs (a user and a group in which the user was counted) and markers. A marker is the
+        record that makes one update valid.
         """
 
     @abstractmethod

@@ -367,8 +367,8 @@ def _token(row: Row[tuple[object, ...]]) -> Token:
 def _create_token(person: str, label: str, now: float, expires_at: float | None) -> NewToken:
     """Return a new token of `person` with a random id and secret, which is not stored yet.
 
-    `label` says what the token is for. `now` is the time of its creation, and `expires_at` its end or None for never,
-    in seconds since 1970.
+    `label` says what the token is for. `now` is the time of its creation. `expires_at` is the time from which on it is
+    refused; None: it never expires. Both times are in seconds since 1970.
     """
     token = Token(
         id=secrets.token_hex(8), person=person, label=label, created_at=now, expires_at=expires_at, revoked_at=None

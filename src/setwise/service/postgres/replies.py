@@ -88,9 +88,9 @@ class ReadSelect:
     parameters: Mapping[int, int] = field(default_factory=dict)
 
     def with_intervals(self) -> tuple[ResultColumn, ...] | None:
-        """Return the columns, with two columns NAME_lower and NAME_upper added after each statistic NAME.
+        """Return the result columns with two more after each statistic NAME: NAME_lower and NAME_upper, its interval.
 
-        Returns None if the columns are not known. Adds none if it is not known which columns are statistics.
+        Returns None if the columns are not known. Adds no columns if it is not known which columns are statistics.
         """
         if self.columns is None or len(self.statistics) != len(self.columns):
             return self.columns

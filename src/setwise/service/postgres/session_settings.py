@@ -84,7 +84,11 @@ class _Saved:
 
 
 class SessionSettings:
-    """The settings of one connection, and the methods that run the statements SET, RESET and SHOW."""
+    """The settings of one PostgreSQL connection, and the methods that run the statements SET, RESET and SHOW.
+
+    Besides PostgreSQL's own settings, such as DateStyle, a connection has settings of the service: setwise.epsilon and
+    setwise.delta are the budget of each question that it asks, for example.
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}

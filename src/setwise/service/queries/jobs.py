@@ -189,9 +189,9 @@ class Jobs:
         return self.get(job.id), won
 
     def is_lost(self, job: Job) -> bool:
-        """Return whether the replica (process of the service) that runs the query `job` has missed ten heartbeats.
+        """Return whether the query `job` runs in a replica (process of the service) that has missed ten heartbeats.
 
-        Such a replica counts as dead, so that another one may run the query.
+        Such a replica counts as dead, so that another replica may run the query. False for a query that is not running.
         """
         return job.state is JobState.RUNNING and job.heartbeat_at < self._clock() - self._lost_after
 
