@@ -70,12 +70,12 @@ accuracy."""
 
 
 def up(value: float) -> float:
-    """Return the next float above `value`."""
+    """Return the next float above `value`, so that an upper bound stays one although `value` was rounded."""
     return math.nextafter(value, math.inf)
 
 
 def down(value: float) -> float:
-    """Return the next float below `value`."""
+    """Return the next float below `value`, so that a lower bound stays one although `value` was rounded."""
     return math.nextafter(value, -math.inf)
 
 

@@ -194,11 +194,15 @@ class Composition:
     def _without_small_losses(self, target: Target, effort: Effort) -> CertifiedBound | None:
         """Return a bound in which uses of tiny loss only shift the epsilon of other uses; None if it does not apply.
 
-        Other uses are computed on a grid, whose errors may be larger than the effect of a use of tiny loss. So without
-        this bound, one more such use could lower the result. Let s be the sum of the largest losses of the uses of tiny
-        loss. If `target` asks for an epsilon, s is added to the epsilon of the other uses. If it asks for a delta, the
-        delta of the other uses is taken at an epsilon smaller by s. `effort` says how narrow a bracket (a certified
-        interval) must be.
+        The other uses are computed on a grid, whose errors may be larger than the effect of one use of tiny loss.
+        Without this bound, one more such use could therefore lower the result.
+
+        Let s be the sum of the largest losses of the uses of tiny loss. If the caller asks for the epsilon at a delta,
+        the result is the epsilon of the other uses plus s. If the caller asks for the delta at an epsilon, the result
+        is the delta of the other uses at that epsilon minus s.
+
+        - `target` says what the caller asks for: an epsilon or a delta, and the other number.
+        - `effort` says how narrow a bracket (a certified interval) must be.
 
         The bound does not apply if there are no uses of tiny loss, if parameters are chosen on the fly, or if `target`
         gives an epsilon of at most 2 s.

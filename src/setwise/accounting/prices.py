@@ -167,11 +167,13 @@ def laplace_price(epsilon: float, remaining: float) -> float:
 
 
 def bounded_range_price(epsilon: float, remaining: float) -> float:
-    """Return the price of an epsilon-bounded-range use: the mu squared that it takes from a budget of mu squared.
+    """Return the price of a use with epsilon-bounded range: the mu squared that it takes from a budget of mu squared.
 
-    `remaining` is the mu squared that the use leaves in the budget. The price p is so large that one Gaussian mechanism
-    of mu^2 = `remaining` + p dominates the use followed by a Gaussian of mu^2 = `remaining`. The more remains, the
-    lower the price.
+    An account that pays in mu squared promises that all its uses together are no worse than one Gaussian mechanism; mu
+    is sensitivity / sigma of the Gaussian. `remaining` is the mu squared that the account has after the payment.
+
+    The price p keeps the promise: a Gaussian mechanism of mu^2 = `remaining` + p dominates the composition of this use
+    with a later Gaussian mechanism of mu^2 = `remaining`. The more remains, the lower the price.
 
     Theorem: docs/optimal-composition.md, Theorem 10 (bounded range).
     """
@@ -311,12 +313,14 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 
 
 def _price_of_gain(root: float, gained: float) -> float:
-    """Return by how much the mu squared of a Gaussian mechanism must rise to raise its total variation by an amount.
+    """Return by how much the mu squared of a Gaussian mechanism must rise for its total variation to rise by an amount.
 
-    This is the last step in computing the price of a use, which raises the total variation by a known amount.
+    This is the last step in computing the price of a use: the use raises the total variation by a known amount, and its
+    price is the rise of mu squared.
 
     - `root` is w, half the mu of the Gaussian.
-    - `gained` is the amount divided by 2 phi(w), where phi is the standard normal density.
+    - `gained` is the amount by which the total variation rises, divided by 2 phi(w), where phi is the standard normal
+      density.
 
     The result is 4 d (2 w + d), rounded up, where d is the smallest number with int_0^d exp(-w x - x^2/2) dx >=
     `gained`. The result is infinite if the integral cannot reach `gained`.

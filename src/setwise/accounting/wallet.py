@@ -35,18 +35,19 @@ SMALLEST_DELTA = 1e-299
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wallet:
-    """The budget of an account whose uses are chosen on the fly: a budget of mu squared with two further limits.
+    """The limits of an account whose uses are chosen on the fly: a budget of mu squared, and two further limits.
 
-    Mu is sensitivity / sigma of a Gaussian mechanism. All uses together reveal at most as much as one Gaussian
-    mechanism of mu^2 = `size`.
+    Mu is sensitivity / sigma of a Gaussian mechanism. All uses that are paid from `size` reveal together at most as
+    much as one Gaussian mechanism of mu^2 = `size`.
 
     - `size` is the mu squared from which uses are paid.
-    - `failure_limit` bounds the sum of the probabilities of outright failure (in which everything may be revealed).
-    - `loss_limit`: a use that `size` cannot pay for is still admitted if the largest losses of all uses, itself
-      included, add up to at most this, because basic composition then keeps the promise.
+    - `failure_limit` bounds the sum of the uses' probabilities of outright failure (in which everything may be
+      revealed).
+    - `loss_limit` is an epsilon. A use that `size` cannot pay for is still admitted while the largest losses of all
+      uses, this one included, add up to at most `loss_limit`, because basic composition then keeps the promise.
 
-    The object has only the limits. What is left of them is kept elsewhere, in the ledger (the stored record of an
-    account's uses).
+    The object does not change when uses are paid: the ledger, the stored record of an account's uses, knows how much of
+    each limit is left.
 
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
     >>> round(wallet.size, 4), wallet.failure_limit

@@ -22,9 +22,10 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class WorstExampleConfig:
-    """Constants for lower bounds on delta by known mechanisms; none of them makes such a bound invalid.
+    """Constants for lower bounds on the delta or epsilon that any proof can promise for some guarantees.
 
-    A known mechanism satisfies a guarantee and has nearly the largest delta that the guarantee allows.
+    A lower bound is computed from an example: a known mechanism that satisfies a guarantee and has nearly the largest
+    delta that the guarantee allows. The bound is valid whatever these constants are.
     """
 
     most_witnessed: int = 20_000
@@ -34,7 +35,10 @@ class WorstExampleConfig:
     """Mechanisms whose privacy loss has two values serve as examples of a zCDP guarantee. This is the largest number of
     uses of the guarantee for which they are composed."""
     law_rounds: int = 3
-    """Number of rounds in which the two values are fitted, each time to the epsilon that the previous round reached."""
+    """Number of rounds of a search for an example with a large epsilon at a given delta. Each round chooses the two
+    values that have the largest delta at some epsilon. The next round takes the epsilon that this example has at the
+    given delta.
+    """
 
 
 WORST_EXAMPLES = WorstExampleConfig()
@@ -154,9 +158,10 @@ def moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
 
 
 def guarantees_in(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarantee, int]]:
-    """Return the uses in `linear` as (guarantee, count), without the uses whose loss is a `TwoPointLaw`.
+    """Return those of `linear`, pairs (noise, count) with a known loss distribution, that are guarantees.
 
-    A `TwoPointLaw` is an example of a loss distribution, not a guarantee; it is used only in lower bounds.
+    The others are of the class `TwoPointLaw`, which is an example: a loss with two values, used only in lower bounds.
+    Callers sort and compose the result anew, and an example is not a guarantee that can be composed.
     """
     return [(noise, count) for noise, count in linear if not isinstance(noise, TwoPointLaw)]
 

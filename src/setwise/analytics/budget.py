@@ -179,9 +179,12 @@ class Within:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return the accuracy as a dictionary for JSON: `within`, and the fields of a budget such as epsilon and delta.
+        """Return the accuracy as a dictionary for JSON: `within`, and the fields of a budget.
 
-        There is no key `epsilon` if no limit on epsilon is given.
+        The key "epsilon" is left out if the question states no limit on epsilon.
+
+        >>> Within(within=10).to_dict()
+        {'kind': 'total', 'delta': 0.0, 'counts': 'best', 'within': 10.0}
         """
         words = self.total(Fraction(1) if self.epsilon is None else self.epsilon).to_dict()
         if self.epsilon is None:

@@ -80,7 +80,8 @@ class CatalogTable:
 class Catalog:
     """A catalog, the data holder's file of declared tables.
 
-    `tables` are the private tables by name, and `public` maps the names of public tables to their sources.
+    - `tables` are the private tables by name.
+    - `public` maps the names of public tables (tables without users) to where they are, such as "ml/movies.csv".
     """
 
     tables: Mapping[str, CatalogTable] = field(default_factory=dict)
@@ -94,10 +95,11 @@ class Catalog:
         return self.tables[name]
 
     def private_beside(self, name: str) -> dict[str, str]:
-        """Return the sources, by name, of the private tables that SQL may join to the table `name`.
+        """Return where the private tables are that SQL may join to the table `name`, by their names.
 
-        The result has the other private tables of the catalog with the same user column, on which SQL joins private
-        tables, and with the same engine, because one engine reads all tables of a statement.
+        The values are paths, addresses, or names of an engine's tables, as in {"ratings": "ml/u.data"}. The result has
+        the other private tables of the catalog with the same user column, on which SQL joins private tables, and with
+        the same engine, because one engine reads all tables of a statement.
         """
         base = self.table(name)
         return {

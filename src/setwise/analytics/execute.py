@@ -240,13 +240,16 @@ def _charge_and_settle(
 ) -> tuple[str, bool]:
     """Charge `uses` to `payer`, call `compute` for the answer, and store the answer or a refusal under `key`.
 
-    - The result is (text of the stored answer, whether it was stored before).
+    Return (text of the stored answer, whether it was stored before). If `key` has paid for the same request before, the
+    stored answer is returned, and `compute` is not called.
+
     - `uses` are the mechanisms to be run, each as a privacy guarantee and a number of runs.
-    - `request` is the text that identifies the request.
-    - `compute` takes the receipt of the charge, and an object that records errors of engines. This function reads rows,
-      and returns the answer and the mechanisms to be refunded.
-    - `searches` keeps noisy results that were drawn for this charge. These results are dropped once the outcome is
-      stored, because a retry then returns the stored outcome.
+    - `key` is the idempotency key, and `request` the text that identifies the request.
+    - `compute` reads rows, and returns the answer and the mechanisms to be refunded because they were not run. Its
+      arguments are the receipt of the charge, and an object that records errors of engines.
+    - `searches` keeps noisy results that were drawn for this charge, so that a retry after a crash of the engine draws
+      no new noise. They are dropped once the outcome is stored, because a retry then returns the stored outcome.
+
     Raises: `AnswerWithheld` if the stored outcome is a refusal; the other errors of `execute`.
     """
     receipt = payer.charge(uses, key=key, request=request)

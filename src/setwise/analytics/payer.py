@@ -196,7 +196,12 @@ class OneOff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Charge:
-    """A charge that an in-memory payer keeps: `receipt`, the text `request`, and its (epsilon, delta), `total`."""
+    """A charge that an in-memory payer keeps, so that the same request under the same key is not charged twice.
+
+    - `receipt` is the proof of the charge, which also has the stored answer.
+    - `request` is the text of the request, to which the request of a later charge under this key is compared.
+    - `total` is the (epsilon, delta) that was charged.
+    """
 
     receipt: Receipt
     request: str
@@ -352,9 +357,11 @@ def _leaves_noise_open(budget: AskedBudget) -> bool:
 
 
 def _with_other_noise(budget: AskedBudget, delta: Fraction | None) -> Iterator[Total]:
-    """Yield `budget` with Laplace noise and with Gaussian noise, if `budget` leaves the choice of noise to the planner.
+    """Yield `budget` with Laplace noise, and `budget` with Gaussian noise, so that a caller can try both kinds.
 
-    Gaussian noise needs a delta. A `budget` without a delta gets `delta`; if that is None, Gaussian noise is left out.
+    An account may be able to pay for one kind and not for the other, or may pay less for it. Nothing is yielded if
+    `budget` states the kind of noise. Gaussian noise needs a delta. A `budget` without a delta gets `delta`; if that is
+    None too, only Laplace noise is yielded.
     """
     if isinstance(budget, Total) and _leaves_noise_open(budget):
         yield replace(budget, counts=CountNoise.LAPLACE)

@@ -81,10 +81,10 @@ class _Balances:
     """The balances that decide whether an account can pay for a charge, all read in one transaction.
 
     - `state` is "open", "frozen" or "closed".
-    - `spent` maps each balance of the account to the units spent from it in the budget period `period`. For most
-      balances, a unit is 2^-60 of the budget.
-    - `cap` is what remains of the cap, the joint budget of the dataset's accounts. For a cap that adds up zCDP, `cap`
-      instead maps each balance of the cap to the units spent from it. `cap` is None if the dataset has no cap.
+    - `spent` maps each balance of the account to the units spent from it in the budget period `period`. A full balance
+      such as "wallet" has 2^60 units. In the balance of a registered use, such as "pure:0.1", one unit is one use.
+    - `cap` is what remains of the cap, the joint budget of the dataset's accounts; None if the dataset has no cap. If
+      the cap adds up zCDP, `cap` has the opposite: it maps each balance of the cap to the units spent from it.
     """
 
     state: str

@@ -87,8 +87,11 @@ class BudgetTotals(Protocol):
 
         "wallet" pays in mu squared, "sum" in epsilons, and "rho" in zCDP. With two names, a charge is accepted as long
         as one of these balances can pay; the other may be empty. Probabilities of failure are paid from a further
-        balance, which is not in the result. `amounts` maps each balance to the units that were spent from it; for most
-        balances, a unit is 2^-60 of the budget.
+        balance, which is not in the result. An account's status computes the remaining share of the budget from these
+        balances.
+
+        `amounts` maps each balance to the units that were spent from it. A full balance has 2^60 units, except "menu"
+        and "rule" (see `lines`).
         """
         ...
 
@@ -96,7 +99,7 @@ class BudgetTotals(Protocol):
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         An outright failure is an event in which everything may be revealed. `amounts` maps each balance, such as "rho",
-        to the units spent from it; for most balances, a unit is 2^-60 of the budget.
+        to the units spent from it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
         """
         ...
 
@@ -113,16 +116,20 @@ class BudgetTotals(Protocol):
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return privacy guarantees, with counts, whose composition bounds the privacy loss of all charges so far.
 
-        People are shown these guarantees instead of units. The tuple is empty if nothing was spent, or if the zCDP of
-        an account that pays for a fixed list of uses is unknown. `amounts` maps balances to units spent.
+        People are shown these guarantees instead of units. `amounts` maps each balance, such as "wallet", to the units
+        spent from it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
+
+        The tuple is empty if nothing was spent. It is also empty for an account with a menu (a fixed list of
+        guarantees) whose charges have used up the balance "rho": this balance records the zCDP of charges, so their
+        zCDP is then unknown.
         """
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest privacy guarantees, with counts, that the remaining budget can pay together; () if none.
 
-        `amounts` maps each balance, such as "wallet", to the units that remain in it; for most balances, a unit is
-        2^-60 of the budget.
+        `amounts` maps each balance, such as "wallet", to the units that remain in it. A full balance has 2^60 units,
+        except "menu" and "rule" (see `lines`).
         """
         ...
 
@@ -144,8 +151,12 @@ class AccountTotals(BudgetTotals, Protocol):
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
 
-        `spent` maps each balance to the units spent from it before. If the budget cannot pay, some amount is larger
-        than the units that remain in its balance, so that the database refuses the charge.
+        For example, {"rho": 2^58, "failure": 0} takes a quarter of the limit on rho, because a full balance has 2^60
+        units. Only a balance "menu", of an account with a fixed list of uses, has another size: each use on the list
+        has a price in whole units of it.
+
+        `spent` maps each balance to the units spent from it before. If the budget cannot pay, some amount in the result
+        is larger than the units that remain in its balance, so that the database refuses the charge.
         """
         ...
 
@@ -153,7 +164,7 @@ class AccountTotals(BudgetTotals, Protocol):
         """Return a sentence about what is missing to pay for `uses`, or None if the budget can pay for them.
 
         `uses` are privacy guarantees with counts. `spent` maps each balance, such as "wallet", to the units spent from
-        it; for most balances, a unit is 2^-60 of the budget.
+        it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
         """
         ...
 
@@ -377,9 +388,10 @@ class WalletTotals:
         return None if after is None else min(remaining, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
 
     def _loss_units(self, uses: Sequence[Use]) -> int | None:
-        """Return the sum of the largest privacy losses of `uses` in units, rounded up; None if a loss is unbounded.
+        """Return what `uses` take from the balance "sum": the sum of their largest privacy losses (epsilons), in units.
 
-        `uses` are privacy guarantees with counts. 2^60 units stand for the epsilon `limit`.
+        2^60 units are the sum of epsilons that the account may spend, which is the field `limit`. The result is rounded
+        up. It is None if the loss of a use is unbounded. `uses` are privacy guarantees with counts.
         """
         total = total_loss((use.guarantee, use.count) for use in uses)
         return None if total is None else whole_units(total, self.limit)
@@ -395,10 +407,10 @@ class WalletTotals:
 
     @property
     def most_rho(self) -> float:
-        """The zCDP rho of one Gaussian mechanism with this wallet's mu^2: mu^2 / 2.
+        """The zCDP rho of one Gaussian mechanism that uses up the whole wallet: half of the wallet's mu squared.
 
-        The odometer (a bound on the epsilon spent so far) is chosen so that it is tight for any spent rho up to this
-        one.
+        The odometer (a bound on the epsilon spent so far) has this number as a parameter: the odometer is valid for any
+        spent rho, and tight for any spent rho up to this number.
         """
         return self.wallet / 2
 
@@ -413,7 +425,8 @@ class WalletTotals:
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
         """Return ("wallet", "sum"), the names of the two balances that pay, even if one of them is empty.
 
-        The first pays in mu squared and the second in epsilons. `amounts` is ignored.
+        "wallet" pays in mu squared, and "sum" in epsilons. An account's status computes the remaining share of the
+        budget from them. `amounts` is ignored.
         """
         return WALLET, SUM
 

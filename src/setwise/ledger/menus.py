@@ -166,9 +166,12 @@ class MenuTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence that says why the account cannot pay for `uses` any more; None if it can.
 
-        `uses` are privacy guarantees with counts. `spent` maps each balance, such as "menu", to the units spent from it
-        before (a full "menu" has `budget` units). Raises `InvalidParameter` for a use that satisfies no guarantee on
-        the account's menu (its fixed list of guarantees), because the account never pays for it.
+        `uses` are privacy guarantees with counts. `spent` maps each balance to the units spent from it before. A full
+        balance has 2^60 units, except "menu", which has `budget` units: each guarantee on the account's menu (its fixed
+        list of guarantees) costs a whole number of them.
+
+        Raises `InvalidParameter` for a use that satisfies no guarantee on the menu, because the account never pays for
+        it.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)

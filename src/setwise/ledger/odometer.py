@@ -132,11 +132,14 @@ def stopping_odometer(
 
     The upper bound may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the
     bound exceeds that epsilon are together (epsilon, delta)-DP, where delta is the delta of the account's `terms`.
-    - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only the next two sums.
-    - `worth` has the sums of the zCDP rho and of the failure probabilities of everything paid for.
+
+    - `drawn` are the guarantees, with counts, that were paid for. It is None if the ledger does not list them, and has
+      only the sums in `worth` and `largest`.
+    - `worth` has the sum of the zCDP rhos, and the sum of the failure probabilities, of everything paid for.
     - `largest` is the sum of the largest losses (epsilons) of everything paid for.
-    - `charge_uses` has a pair for each charge, its guarantees with counts and the delta of its question; None if
-      unknown. They give one more upper bound, the sum of the charges' epsilons.
+    - `charge_uses` has a pair for each charge: its guarantees with counts, and the delta of its question. From these
+      pairs an epsilon is computed for each charge, and the sum of these epsilons is one more upper bound. None if the
+      charges are unknown.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -151,8 +154,10 @@ def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent,
     With probability at least 1 - delta, the privacy loss of the answers never exceeds the upper bound of its time,
     where delta is the delta of the account's `terms`. The lower bound shows how tight the upper bound is. The result is
     cached.
-    - `drawn` are the guarantees, with counts, that were paid for; None if the ledger has only the next two sums.
-    - `worth` has the sums of the zCDP rho and of the failure probabilities of everything paid for.
+
+    - `drawn` are the guarantees, with counts, that were paid for. It is None if the ledger does not list them, and has
+      only the sums in `worth` and `largest`.
+    - `worth` has the sum of the zCDP rhos, and the sum of the failure probabilities, of everything paid for.
     - `largest` is the sum of the largest losses (epsilons) of everything paid for.
     """
     if worth == Spent() and not drawn:

@@ -160,8 +160,9 @@ class Contents:
       for a settlement (the entry with the answer of a charge), those that are refunded.
     - `text` is the request of a charge, or the answer of a settlement or release. For a slice entry, it has the units
       that move between a dataset's joint budget and the part reserved for the account.
-    - `moves` lists the balance changes as JSON rows: number of the record that opened the account or cap, period,
-      balance name, amount.
+    - `moves` is a JSON list of balance changes. Each is a list of the number of the record that opened the account or
+      cap (joint budget), the period, the name of the balance, and the units: `[[7, "2026-11", "wallet", 5]]` takes 5
+      units.
     """
 
     account: str

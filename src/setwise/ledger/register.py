@@ -441,9 +441,13 @@ def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
 
 
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
-    """Return the record numbers of all caps (joint budgets) of the datasets `names` and of the accounts on them.
+    """Return the caps (joint budgets) of the datasets `names`, each as the number of the record that opened it.
 
-    The set contains None if some account draws on no cap. Closed accounts are ignored.
+    The result is a union of two sets: the caps of the datasets themselves, and the caps from which the datasets'
+    accounts pay. It also contains None if some account pays from no cap. Closed accounts are ignored.
+
+    Datasets that read the same table should share one cap. So the caller refuses a registration that gives the result a
+    further member.
     """
     caps_of_accounts = (
         select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()

@@ -321,10 +321,10 @@ class CapTotals:
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
-        """Return the cost of `uses` (guarantees with counts) to this cap (a dataset's joint budget), in units.
+        """Return what `uses` (guarantees with counts) cost in each balance of this cap, a dataset's joint budget.
 
-        A unit is 2^-60 of the cap's balance. The result is cached, because computing the prices in the wallet takes
-        long.
+        The costs are in units, of which a full balance has 2^60. The result is cached, because computing the prices in
+        the wallet takes long.
         """
         return _costs_of(self, tuple(uses))
 
@@ -444,11 +444,12 @@ class _Costs:
     rounding: int
 
     def fixed_costs(self, rule: Rule) -> dict[str, int]:
-        """Return the costs that are the same whatever remains in the wallet (mu squared), in units of each balance.
+        """Return what these guarantees take from the cap's balances other than the wallet, in units.
 
-        The result has the costs "failure" (the probability of outright failure, which may reveal everything) and "sum"
-        (the sum of largest losses); a unit is 2^-60 of the balance's budget. "sum" is left out if `rule` says that only
-        the wallet pays.
+        The result has two keys. "failure" is the probability that the guarantees fail outright (and may reveal
+        everything), and "sum" is the sum of their largest losses (epsilons). A full balance has 2^60 units. These costs
+        are fixed, while the price in the wallet (mu squared) depends on what remains in the wallet. "sum" is left out
+        if `rule` says that the cap pays only from its wallet.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 

@@ -353,10 +353,11 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
     """Return the epsilon of the largest single question that an account can still pay for, rounded down.
 
     It is at most the promised epsilon, and 0 if nothing remains.
+
     - `terms` has the account's promise.
-    - `remaining_uses` are the remaining budget as privacy guarantees. The question is assumed to have the first of
-      these guarantees that is not (epsilon, delta)-DP, because a guarantee of that kind stands for the remaining
-      failure probability.
+    - `remaining_uses` are privacy guarantees that together use up the remaining budget. One of them may be (0,
+      delta)-DP, which stands for the remaining failure probability. The result is the epsilon of the first of the
+      others.
     - `share_left` is the remaining share of the budget, from 0 to 1. If it is 1, because nothing was spent, the result
       is the whole promised epsilon.
     """
@@ -397,7 +398,12 @@ class Joint:
 
     @property
     def promise(self) -> str:
-        """The joint (epsilon, delta) promise in words; for a unit other than "user", the text begins with the unit."""
+        """The joint (epsilon, delta) promise in words, as `promise_in_words` writes it.
+
+        For example: "Whether or not one person is in the table changes the chance of any answer by a factor of at most
+        2.72". If not whole users are protected but a unit such as "user,day" (one user's rows of one day), the text
+        begins with this unit.
+        """
         if self.unit == USER:
             return promise_in_words(self.epsilon.upper, self.delta)
         return promise_for_unit(self.unit, self.epsilon.upper, self.delta)

@@ -235,8 +235,9 @@ def charge_movements(
     - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of the zCDP cap (a joint budget of the dataset's accounts); None if no such cap is charged.
     - `uses` are privacy guarantees with counts, and `period` is the name of the account's budget period.
-    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. For most
-      balances, a unit is 2^-60 of the budget.
+    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. A full
+      balance such as "wallet" has 2^60 units. In the balance of a registered use, such as "pure:0.1", one unit is one
+      use.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:

@@ -228,11 +228,13 @@ class ContributionSearch:
         return self.describe(noisy, self.bounds[int(np.argmin(errors))], last)
 
     def likely_users(self, noisy: NDArray[np.float64], last: int) -> NDArray[np.float64]:
-        """Return the estimated number of users in each bin, from the noisy numbers `noisy`; never negative.
+        """Return the estimated number of users in each bin, never negative, from `noisy`, the noisy numbers of users.
 
-        By these estimates the search compares how many pairs of a user and a group each bound would leave out. A bin is
-        a range of numbers of groups (or rows) per user. `last` is the index of the last bin that is known to have
-        users. Later bins may have a few users whom noise hides; the function `estimate_tail` estimates how many.
+        A bin is a range of numbers of groups (or rows) per user. From the estimates the search computes how much of the
+        data each limit on a user's groups (or rows) would leave out.
+
+        `last` is the index of the last bin that is known to have users. Later bins may have a few users whom noise
+        hides; the function `estimate_tail` estimates how many.
         """
         scale = float(self._noise.scale) / UNITS
         standing = np.maximum(noisy[: last + 1], 0.0)

@@ -116,7 +116,11 @@ class KnownGaussian:
 
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
-        """The Gaussian noise of all counts together; if that lowers the error, counts have a part of it in common."""
+        """The Gaussian noise of the counts of all groups together.
+
+        Each count has its own independent noise, or its noise is the sum of an own part and a part that all counts
+        share. Noise is shared if that makes the noise of each count smaller at the same privacy cost.
+        """
         return gaussian_count_noise(len(self.domain), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:

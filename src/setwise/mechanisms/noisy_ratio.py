@@ -18,8 +18,9 @@ class NoisyRatio:
 
     - `reach` is the largest absolute value that the quotient of the exact numbers can have. Quotients of noisy numbers
       are limited to [-reach, reach].
-    - `explained` is a convex function that bounds the noise. If theta is the quotient of the exact numbers, |noisy sum
-      - theta * noisy number| is at most `explained(theta)`, with the probability with which an interval shall hold.
+    - `explained` says how far noise alone can move the numbers. For the exact quotient theta, |noisy sum - theta *
+      noisy number| is at most `explained(theta)`, except with a small probability: the probability with which intervals
+      may miss. So the interval has every theta for which this holds. `explained` is convex.
     """
 
     # The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta). These theta
@@ -30,11 +31,12 @@ class NoisyRatio:
 
     @classmethod
     def of(cls, reach: int, rows: int, noise: Counts, confidence: Fraction) -> "NoisyRatio":
-        """Return the `NoisyRatio` for a noisy sum and a noisy number of rows.
+        """Return the object that divides a noisy sum by a noisy number of rows, with an interval of the quotient.
 
         - `reach` is the most that one row adds to the sum, in absolute value.
-        - `rows` is the largest number of rows of one user.
-        - `noise` is the kind of noise on both, and its scale for a sum to which one user adds at most 1.
+        - `rows` is the most rows of one user. So one user adds at most `reach` * `rows` to the sum.
+        - `noise` is the kind of noise, and its scale for a number to which one user adds at most 1. The sum has `reach`
+          * `rows` times this scale, and the number of rows has `rows` times this scale.
         - `confidence` is the probability with which the interval of a quotient holds.
 
         Theorem: Fieller54 for Gaussian noise.

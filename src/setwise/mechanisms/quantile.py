@@ -153,8 +153,9 @@ class GridQuantiles:
     def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[int, ...]:
         """Return the index of the grid cell that is picked for each quantile, in ascending order of the quantiles.
 
-        `counts` has the exact number of values in each cell. If each user divides a weight of `weight` units among the
-        user's cells instead, `counts` has the number of units.
+        `counts` has a number for each cell of the grid. If the field `weight` is 1, every user has one value, and the
+        number is how many values lie in the cell. If `weight` is larger, a user may have several values, and divides
+        `weight` units among their cells; the number is then how many units lie in the cell.
 
         Raises: `InvalidParameter` if `counts` does not have one entry for each cell, or if there are more than 2^34
         values (2^31 users, if users divide a weight).
@@ -366,10 +367,11 @@ class _Slice:
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))
 
     def _below(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return, for each grid position in `places`, the number of values of the whole grid below it, times `units`.
+        """Return, for each grid position in `places`, how many values of the whole grid lie below it, times `units`.
 
-        A grid cell is `units` positions long, and its values are spread evenly over them. The factor `units` makes the
-        results whole numbers.
+        A grid cell is `units` positions long, and its values are spread evenly over them. With 4 positions for each
+        cell and with 3 and 5 values in the first two cells, 5.5 values lie below position 6 (in the middle of the
+        second cell), so the result is 22. The factor `units` makes all results whole numbers.
         """
         cells = np.minimum(places // self.units, len(self.counts) - 1)
         return np.asarray(self.units * self.below[cells] + (places - self.units * cells) * self.counts[cells])

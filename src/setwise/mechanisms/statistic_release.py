@@ -80,18 +80,20 @@ class GroupReading:
         return _values_of(self.table.totals[self.offsets[place] + measure], self.labels)
 
     def numbers(self, place: int, measure: int = 0) -> NDArray[np.int64]:
-        """Return for every group how many users (or rows) have a value of one measure.
+        """Return, for every group, the exact number of users (or of rows) that have a value in one measure.
 
-        A measure is a column of whole numbers that users add to groups. `place` is the index of the statistic, and
-        `measure` the index of the measure among those that the statistic reads.
+        A measure is a column of whole numbers that users add to groups; a mean, for example, divides the noisy sum of
+        its measure by this number with noise. `place` is the index of the statistic, and `measure` the index of the
+        measure among those that the statistic reads.
         """
         return _values_of(self.table.numbers[self.offsets[place] + measure], self.labels)
 
     def cells(self, place: int, length: int) -> list[NDArray[np.int64]]:
-        """Return, for every group, the number of values in each of the `length` cells of a quantile's grid.
+        """Return, for every group, the exact number of values in each of the `length` cells of a quantile's grid.
 
-        A cell is one possible result. `place` is the index of the quantile among all statistics. If a user may have
-        several values, the user divides a weight among them, and the arrays have the units of weight in each cell.
+        A cell is one possible result. There is one array for each group. If a user may have several values, each user
+        divides a fixed number of units of weight among their values, and the array has the number of units in each cell
+        instead. `place` is the index of the quantile among all statistics.
         """
         return [self.table.cells_of(self.offsets[place], label, length) for label in self.labels]
 
@@ -141,10 +143,11 @@ class StatisticRelease(ABC):
 
     @abstractmethod
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
-        """Return this statistic with noise that costs about as much privacy as one noisy sum of noise scale `scale`.
+        """Return this statistic with noise on its sums, so that it costs about as much privacy as one noisy sum.
 
-        `scale` is in units of the most that one user adds to the sum. `noise_of_scale` maps a noise scale to Laplace or
-        Gaussian noise of that scale.
+        `scale` is the noise scale of that one sum, to which one user adds at most 1. A statistic may need several sums,
+        as a mean does; their noise is then larger, so that they cost as much together. `noise_of_scale` maps a noise
+        scale to Laplace or Gaussian noise of that scale.
         """
 
     @abstractmethod
@@ -170,11 +173,11 @@ class StatisticRelease(ABC):
         del statistics
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return the expected error of this statistic: (radius of its interval, mean absolute error).
+        """Return the expected error of this statistic: (half-width of its interval, mean absolute error).
 
-        Both are numbers of the unit to which the values were rounded, and None if not known. `discovery` is the
-        expected error of the release that finds the groups (None if no groups have to be found). `confidence` is the
-        probability with which an interval holds.
+        Values are rounded to multiples of some step before they are added up; both errors are numbers of steps. An
+        error that is not known in advance is None. `discovery` is the expected error of the release that finds the
+        groups (None if no groups have to be found). `confidence` is the probability with which an interval holds.
         """
         del discovery, confidence
         return None, None
@@ -182,9 +185,9 @@ class StatisticRelease(ABC):
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
         """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
 
-        `scale` is the noise scale, and `factor` a typical error (between the mean error and half the width of an
-        interval) of noise of scale 1, which depends on the kind of noise. `discovery` is the expected error of the
-        release that finds the groups (None if no groups have to be found).
+        `scale` is the noise scale of a candidate plan. `factor` is the typical error of that kind of noise at scale 1,
+        so their product is the typical error of the plan. `discovery` is the expected error of the release that finds
+        the groups (None if no groups have to be found).
         """
         # A factor that is the same for all kinds of noise may be left out.
         del discovery

@@ -100,9 +100,10 @@ class NoisySums(StatisticRelease):
 
     @abstractmethod
     def _with(self, noise: Counts) -> "StatisticRelease":
-        """Return a copy of this statistic whose sums get `noise`: its kind, and its scale for sensitivity 1.
+        """Return a copy of this statistic whose sums get noise of the kind and scale in `noise`.
 
-        The sensitivity of a sum is the most that one user adds to it; the noise scale is multiplied by it.
+        The scale is for a sum to which one user adds at most 1. A sum to which one user adds at most n gets n times the
+        scale.
         """
 
 
@@ -198,7 +199,10 @@ class NoisyMean(NoisySums):
 
     @property
     def reaches(self) -> tuple[int, int]:
-        """The most that one user adds to the sum, in absolute value, and to the number of users or rows."""
+        """The most that one user adds to each of the two noisy numbers: (to the sum, in absolute value; to the number).
+
+        The sum is in rounding steps, and the number counts users or rows.
+        """
         return self.reach * self.rows, self.rows
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
@@ -256,15 +260,17 @@ class NoisyMean(NoisySums):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyVariance(NoisySums):
-    """The variance of values y between -1 and 1, from noisy sums of y and of 2 y^2 - 1 and a noisy number of rows.
+    """The variance of values y between -1 and 1, computed from three noisy numbers for each group.
 
-    - `reach` is the most that a row adds to each sum, in absolute value; both sums are in units of 1 / reach.
-    - `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1. The noise scale of the
-      number is `rows` times that scale, and the noise scale of each sum is `reach` * `rows` times that scale.
-    - `rows` is the most rows of one user.
+    The three numbers are the sum of y, the sum of 2 y^2 - 1, and the number of rows, so a group costs three uses of the
+    noise mechanism. Like y, 2 y^2 - 1 lies between -1 and 1, so both sums get the same noise.
 
-    A group costs three uses of the noise mechanism. Like y, 2 y^2 - 1 lies between -1 and 1, so both sums have the same
-    sensitivity and the same noise.
+    - `reach` is a whole number: the sums are rounded to multiples of 1 / reach, and one row adds at most `reach` such
+      units.
+    - `rows` is the most rows of one user that count. So one user adds at most reach * rows units to each sum, and at
+      most `rows` to the number of rows.
+    - `noise` is the kind of noise, and its scale for a number to which one user adds at most 1. The three numbers get
+      this scale times the most that one user adds to them.
 
     Theorem: docs/statistics.md, "Variances", for the sensitivities and the interval.
     """
@@ -319,10 +325,10 @@ class NoisyVariance(NoisySums):
 
         The variance is the mean of y^2 minus the squared mean of y, limited to [0, 1].
 
-        - `total` is the noisy sum of y, and `squares` the noisy sum of 2 y^2 - 1, both as whole numbers of 1 /
-          `self.reach`.
+        - `total` is the noisy sum of y, and `squares` the noisy sum of 2 y^2 - 1. Both are whole numbers in units of 1
+          / `reach` (a field), so a `total` of `reach` is a sum of 1.
         - `count` is the noisy number of rows.
-        - `ratio` divides each sum by `count`, and gives the quotient's interval.
+        - `ratio` is the object that divides a sum by `count`, and computes the quotient's interval.
         """
         # The interval of the variance also covers rounding: each user's contribution to a sum was rounded by at most
         # half a unit.
@@ -541,10 +547,12 @@ class GroupStatistics:
     """The mechanism that releases `statistics` of groups, which `discovery` finds or the public `domain` lists.
 
     - `contributions` is the most groups to which a user adds (None: any number).
-    - `discovery` finds groups by their number of users; None if every group of the public `domain` is released. If it
-      works in rounds, the caller runs the rounds first and passes the groups found to `over`.
+    - `discovery` is the mechanism that finds the groups, by their number of users; None if every group of the public
+      `domain` is released. If `discovery` works in rounds, the caller first runs the rounds, and then calls `over` with
+      the groups found.
     - `k` is the most groups that are found; None for any number.
-    - `users` are the noisy numbers of users of the groups in `domain`, if an earlier search released them.
+    - `users` is empty, or has the number of users of each group in `domain`, with noise, as an earlier search released
+      it. A statistic that needs this number then takes it from here.
 
     Theorem: the paper's count of uses for a joint release (lem:peeling_lap).
     """

@@ -166,7 +166,11 @@ class UnknownLaplace:
 
     @property
     def noise(self) -> LaplaceNoise:
-        """The integer Laplace noise on each count, and on the threshold if there is a `limit` on groups."""
+        """The integer Laplace noise that is added to each count.
+
+        If the field `limit` is set, only the groups with the `limit` highest counts can be released. The threshold then
+        depends on the data, so that noise of this kind is added to the threshold, too.
+        """
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 
     @property
@@ -637,8 +641,9 @@ def _above(
     """Return a release of those groups in `labels` whose `noisy` counts exceed `threshold`, highest first.
 
     - `mechanism` has the noise and the privacy cost.
-    - `limit` is the most groups that may take part; None if all may. If that many exceed the threshold, groups that did
-      not take part might have exceeded it too, so the release is marked as not complete.
+    - `limit` says that `labels` has only the groups with the `limit` highest exact counts; None if it has all groups.
+      If all of these groups exceed the threshold, other groups might have exceeded it too, so the release is marked as
+      not complete.
     """
     passed = np.flatnonzero(noisy > threshold)
     return Release(

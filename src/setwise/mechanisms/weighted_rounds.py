@@ -315,8 +315,9 @@ class WeightedRounds:
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return how many users a private group needs to be found, in the field `detectable` of an `ErrorEstimate`.
 
-        A group with that number of users is found with probability `confidence`, if its users have `contributions`
-        groups (or 200, if that is less) each, and one round spends the whole cost.
+        A group with that number of users is found with probability `confidence`. Two things are assumed: each of these
+        users has as many groups as may count (`contributions`, or 200 if that is less), so that each gives the group
+        only a small part of their weight; and a single round spends the whole privacy cost of the search.
         """
         # A group may need fewer users if users have fewer groups, or if an earlier round finds many of their groups.
         confidence = probability("confidence", confidence)
@@ -410,12 +411,12 @@ class WeightedRounds:
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
 
     def kept_contributions(self, state: Discovery) -> int:
-        """Return the contribution bound, in groups per user, with which the groups that were found are counted.
+        """Return in how many groups one user counts, at most, when the groups that were found are counted.
 
-        The bound is `contributions` or, if that is smaller, about twice the usual number of groups of a user, because a
-        smaller bound needs less noise. The usual number is in the field `groups_per_user` of `state`, from a noisy
-        survey before the first round; three standard deviations of its noise are added. Without a survey, or if its
-        noise hides the number of users, the result is `contributions`.
+        This number is about twice the usual number of groups of a user, and at most the field `contributions`, because
+        a smaller number needs less noise. The usual number is an estimate from a noisy survey before the first round,
+        in the field `groups_per_user` of `state`; three standard deviations of its noise are added. Without a survey,
+        or if its noise hides the number of users, the result is `contributions`.
         """
         # Only released numbers are read.
         if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
@@ -563,8 +564,9 @@ def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
 def round_threshold(sigma: Fraction, delta: Fraction) -> int:
     """Return the threshold that the noisy weight of a group must exceed for the group to be found, in units of 2^-20.
 
-    Each user divides a weight among their groups, and `sigma` is the noise scale divided by the l2 norm of one user's
-    weights. With probability at least 1 - `delta`, no group that only one user has is found.
+    In a round, each user divides a weight among their groups: a user with one group gives it the weight 1 (2^20 units).
+    `sigma` is the noise scale, for users whose weights have the l2 norm 1. The threshold hides rare groups: with
+    probability at least 1 - `delta`, no group that only one user has is found.
     """
     # Proof: a user who alone has t groups gives each of them at most user_weight(t). So the threshold is the maximum
     # over t up to `MOST_GROUPS` of user_weight(t) + m(t), where noise exceeds m(t) with probability at most delta / t.

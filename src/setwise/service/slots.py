@@ -121,7 +121,11 @@ class FairSlots:
 
 
 class PersonalSlots:
-    """A view of the semaphore `slots` by which one person, called `person`, acquires and releases slots."""
+    """The slots of the semaphore `slots`, as one person acquires and releases them.
+
+    A slot is the right to use a scarce resource, such as a thread. This object adds the person's name to each call, so
+    that code which uses a slot need not know whose slot it is.
+    """
 
     def __init__(self, slots: FairSlots, person: str) -> None:
         self._slots = slots

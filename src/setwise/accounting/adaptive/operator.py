@@ -557,12 +557,13 @@ def _overlapping(blocks: int, block: int, end: int) -> Integers:
 class Choices:
     """The values of t that are tried at each grid point when lower bounds on a new privacy profile are computed.
 
-    The profile (delta as a function of epsilon) belongs to a bounded-range mechanism followed by others. It is a
-    maximum over t, the larger of the two losses that the bounded-range mechanism can have. Each t is j times the grid
-    step, where j is a whole number.
+    The new profile (delta as a function of epsilon) is that of a bounded-range mechanism followed by others. At each
+    epsilon it is a maximum over t, the larger of the two losses that the bounded-range mechanism can have. Trying only
+    some t gives a lower bound. Each t tried is j times the grid step, where j is a whole number.
 
     - `spans` has triples (j, start, stop): this j is tried at the grid points with the indices start to stop - 1.
-    - `singles` has pairs of arrays: numbers j, and for each the index of a grid point.
+    - `singles` has pairs of arrays of equal length: numbers j, and the grid point (by its index) at which each j is
+      tried.
     """
 
     # The operator is a supremum over the parameter t of a bounded-range mechanism; the t here came near the supremum in

@@ -403,10 +403,11 @@ class Optimum:
     def _work(self, cells: int, tilt: float) -> float:
         """Return the estimated work of computing delta on a grid with `cells` cells across the smallest epsilon.
 
-        The caller chooses a grid that is quick enough. One unit of work is the computation of one grid point when one
-        mechanism is added to a privacy profile (delta as a function of epsilon). The result is infinite if the largest
-        epsilon of a mechanism spans too many cells. `tilt` is the rate at which log delta is expected to fall with
-        epsilon.
+        From this estimate the caller chooses a grid that is quick enough. The computation adds one mechanism after
+        another to a privacy profile (delta as a function of epsilon). One unit of work adds one mechanism at one grid
+        point. The result is infinite if the largest epsilon of a mechanism spans too many cells.
+
+        `tilt` is the rate at which log delta is expected to fall with epsilon. The number of steps depends on it.
         """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._smallest_epsilon) > refinement.CONFIG.most_cells:
@@ -541,15 +542,15 @@ class Optimum:
 
 @lru_cache(maxsize=8)
 def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
-    """Return an object that gives the largest delta over all analysts, computed on one grid of epsilons.
+    """Return an object that gives bounds on the largest delta over all analysts, computed on one grid of epsilons.
 
     The analysts go through the stages (sets of mechanism uses) of `optimum` in order.
 
-    - `about`: the result is accurate near this overall epsilon.
-    - `full_tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L),
-      with tilt = full_tilt * `trial.tilt_share`, to keep the digits of rare losses.
+    - `about`: the bounds are accurate near this overall epsilon.
+    - `full_tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to
+      keep the digits of rare losses. The tilt is `full_tilt` times `trial.tilt_share`.
     - `trial` has the fineness and the length of the grid.
-    - `begin`: the result is less accurate at epsilons below this one, because grid points are left out to save time.
+    - `begin`: the bounds are less accurate at epsilons below this one, because grid points are left out to save time.
 
     The result is cached, because several bounds need it.
     """

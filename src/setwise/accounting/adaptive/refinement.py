@@ -210,14 +210,16 @@ def refine(
     - `attempt` maps the parameters of one grid to a bracket (a certified interval) for delta or epsilon.
     - `work` maps the fineness of a grid (its number of cells across the smallest epsilon of a mechanism) to the
       estimated work of one call.
-    - `width` is the wanted width, relative to the upper end. If it is None, `aim` is the width that is tried for, and a
-      wider bracket is accepted.
-    - `exact`: whether a finer grid always narrows the bracket. A finer grid does not help if the upper bound rounds
-      epsilons up, or allows orders in which some mechanism is used too often.
-    - `tilted`: whether `attempt` weights the probabilities of losses L by exp(tilt L). If so, smaller tilts are tried
-      too, because rounding errors depend on the tilt.
-    - `sharpness`: the relative width of a bracket is estimated as this number, divided by the squared number of cells.
-    - `floor` is a known lower bound on the result, with which only upper ends are computed at first; None if unknown.
+    - `width` is the wanted width, relative to the upper end. If it is None, the width `aim` is tried for, and a wider
+      bracket is accepted.
+    - `exact` says whether a finer grid always narrows the bracket. It is False if the upper bound of `attempt` has an
+      error that no grid removes, for example because the bound rounds epsilons of mechanisms up.
+    - `tilted` says whether `attempt` weights the probabilities of losses L by exp(tilt L). If so, smaller tilts are
+      tried too, because rounding errors depend on the tilt.
+    - `sharpness` predicts the width of a bracket: the relative width is about `sharpness` / cells^2, where cells is the
+      fineness of the grid. The first grid is chosen by this prediction.
+    - `floor` is a known lower bound on the result, or None. With a known lower bound, `attempt` is asked only for upper
+      ends at first, which is quicker.
 
     Raises: `Unattainable` if `width` cannot be reached within the allowed work, or no run has a finite upper end.
     """

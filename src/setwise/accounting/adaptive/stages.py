@@ -32,27 +32,31 @@ class StageConfig:
     """Constants that decide how finely the privacy losses of one stage are tabulated.
 
     An analyst goes through stages, which are sets of mechanism uses. The constants are for stages of mechanisms with
-    fixed dominating pairs. The losses of such a stage may be rounded to a lattice (equally spaced losses). A tolerance
-    is the most variance that this rounding may add, as a share of the variance of the stage's total loss. No proof
-    depends on the constants, because bounds allow for the rounding.
+    fixed dominating pairs. The losses of such a stage may be rounded to a lattice (equally spaced losses), which adds
+    variance to the stage's total loss. A tolerance is the largest ratio allowed of this added variance to the variance
+    of the total loss. No proof depends on the constants, because bounds allow for the rounding.
     """
 
     most_enumerated: int = 20_000
     """Largest number of different total losses of a stage that are listed exactly. A stage with more losses is rounded
     to a lattice."""
     first_tolerance: float = 0.01
-    """Tolerance for the stage that the analyst goes through first, divided by the squared number of grid cells across
-    the smallest epsilon. The grid of epsilons itself adds about 80 times as much error, so this rounding does not
-    matter."""
+    """Tolerance for the stage that the analyst goes through first, if one grid cell spans the smallest epsilon. With n
+    such cells, the tolerance is this number divided by n^2. The grid of epsilons itself adds about 80 times as much
+    error, so this rounding does not matter.
+    """
     last_tolerance: float = 1e-6
     """Tolerance for the stage that the analyst goes through last. It can be small, because that stage is tabulated only
     once."""
     middle_tolerances: tuple[float, ...] = (4e-5, 6e-4, 1e-2)
-    """Tolerances to try for a stage between the first and the last, finest first. The first tolerance is used for which
-    the stage takes at most `most_reads` reads of the privacy profile (delta as a function of epsilon) of later
-    stages."""
+    """Tolerances to try for a stage between the first and the last, finest first. A stage reads the privacy profile of
+    later stages (delta as a function of epsilon) once for each grid point and each of its losses. The finest tolerance
+    with at most `most_reads` such reads is used.
+    """
     most_reads: float = 5e7
-    """Largest number of these reads (grid points times losses) for one stage; they take a few seconds."""
+    """Largest number of reads of the profile of later stages for one stage: grid points times losses. They take a few
+    seconds.
+    """
     products_at_once: int = 1_000_000
     """Largest number of products of a delta and a probability that are held in memory at once."""
     rare: float = 1e-40

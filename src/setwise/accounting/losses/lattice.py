@@ -115,8 +115,9 @@ class LossLattice:
 
     - `step` is the distance of neighbouring losses.
     - `first` is a whole number, which says where the lattice begins.
-    - `shift` is subtracted from every loss. The shift is 0 for upper bounds on delta; for lower bounds, it rounds all
-      losses down.
+    - `shift` is at least 0, and is subtracted from every loss. For a lower bound on delta, losses are rounded to
+      multiples of `step`, some of them up; `shift` then lowers all of them, so that no loss is above its true value.
+      For an upper bound it is 0.
     - `infinite` is the probability of an infinite loss.
     - `relative_error` bounds the relative error of each entry of `mass`.
     """

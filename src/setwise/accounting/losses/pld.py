@@ -209,13 +209,14 @@ class LatticeSum:
         return either_fails(self.failure, Bracket(min(below, above), above))
 
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
-        """Return the total privacy loss of all uses as two tables, which give an upper and a lower bound on delta.
+        """Return two tables of the total privacy loss L of all uses, from which delta is bounded at any epsilon.
 
-        Delta can be read from the tables at any epsilon.
+        An upper bound is read from the first table, and a lower bound from the second. The tables are most accurate at
+        epsilons near the mean that L has if the probability of each L is weighted by exp(tilt L). So the caller chooses
+        by `tilt` at which epsilons the tables are accurate.
 
-        - `saddle` is an approximation of the total loss L, from which the range of losses to compute is chosen.
-        - `tilt`: weighting the probabilities of L by exp(tilt L) moves its mean. The tables are most accurate at
-          epsilons near this weighted mean.
+        - `saddle` is an approximation of the distribution of L, from which the range of losses to compute is chosen.
+        - `tilt` is the number in that weight.
         - `whole`: if True, the tables cover all likely losses; if False, only losses from about the weighted mean
           upwards.
         """
@@ -261,9 +262,9 @@ class LatticeSum:
     def _sum_within(self, view: Window) -> tuple[Atoms, Atoms]:
         """Return two distributions of the total privacy loss of all uses, for an upper and a lower bound on delta.
 
-        The distributions cover the total losses in the interval `view`. They are computed by Fourier transform, for
-        which the probabilities of losses L are weighted by exp(tilt L), to keep the digits of rare losses; `view` also
-        has the tilts.
+        Each distribution covers the total losses in the interval of `view`. The losses of single uses are added up by
+        Fourier transform. To keep the digits of rare losses, the probability of each loss L is weighted by exp(tilt L)
+        for this; `view` has the tilts.
         """
         fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)

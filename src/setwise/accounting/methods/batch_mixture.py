@@ -180,13 +180,15 @@ class BatchMixture:
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
         """Return an object that computes the delta of a simpler batch, whose delta is at least this batch's delta.
 
-        In a batch, all mechanisms are chosen up front. The simpler batch has at most `CONFIG.most_fixed` epsilons, so
-        that the search over intervals of its parameters (branch and bound) has fewer joint outcomes to sum over.
+        In a batch, all mechanisms are chosen up front. The caller searches for the worst parameters of the
+        bounded-range mechanisms, one parameter for each different epsilon; with many epsilons the search takes too
+        long. The simpler batch has only the `CONFIG.most_fixed` epsilons that add most to the variance of the loss. All
+        other mechanisms are replaced by an upper bound on their delta.
 
         - `responses` computes the delta of this batch; it is returned unchanged if the epsilons are few enough.
         - `epsilon`: the delta of the simpler batch is close to this batch's delta at about this overall epsilon.
-        - `tilt` is the rate at which log delta is expected to fall near `epsilon`: losses L are weighted by exp(tilt
-          L).
+        - `tilt` is the rate at which log delta is expected to fall near `epsilon`. The upper bound is most accurate
+          there.
         """
         # Branch and bound over boxes of parameters would take too long with more epsilons. The groups (bounded-range
         # mechanisms of one epsilon) that add most to the variance of the loss are kept. The other groups and the
@@ -260,8 +262,8 @@ class _Responses:
     def at(self, choice: Choice, x: float) -> Bracket:
         """Return a bracket for the batch's delta at overall epsilon `x`, for one choice of the responses' parameters.
 
-        Each response of epsilon a is a generalized randomized response with the privacy losses t and t - a. `choice`
-        has one t, from 0 to a, for each pair (a, count) in `groups`.
+        The responses are generalized randomized responses. `groups`, a field of this object, has pairs (a, count):
+        `count` responses with the privacy losses t and t - a. `choice` has one t, from 0 to a, for each of these pairs.
         """
         low = [t - epsilon for t, (epsilon, _) in zip(choice, self.groups, strict=True)]
         atoms = self._atoms(choice, low)
@@ -282,11 +284,15 @@ class _Responses:
         return self._atoms(last, low).average(self.above, x).upper
 
     def branch_and_bound(self, x: float, target: float, most: int) -> float:
-        """Return an upper bound on the batch's delta at overall epsilon `x` over all parameters t of the responses.
+        """Return an upper bound on the batch's delta at overall epsilon `x`, for the worst parameters of the responses.
 
-        There is one t for the randomized responses of each epsilon a, from 0 to a. So all choices of t form a box.
-        Boxes are split into smaller ones, each with a bound of its own. The search stops when the largest bound is at
-        most the delta `target`, or after at most `most` splits.
+        The batch has generalized randomized responses of several epsilons. All responses of one epsilon a have the same
+        parameter t, from 0 to a, and their losses are t and t - a. So all choices of the parameters form a box with one
+        side for each epsilon. The box is split into smaller boxes, each with an upper bound of its own; the largest of
+        these bounds is the result.
+
+        The search stops when the largest bound is at most `target`, a delta that is good enough for the caller, or
+        after at most `most` splits.
         """
         # Each group of randomized responses of one epsilon has one t, and its losses are t and t - epsilon. A box has
         # an interval of t for each group. The box with the largest bound on delta is split first.

@@ -40,10 +40,10 @@ Floats = NDArray[np.float64]
 class BatchConfig:
     """Constants of the search (branch and bound) for the parameter t with which a batch has the largest delta.
 
-    A batch is a set of mechanisms that are all chosen up front. In the worst case all its bounded-range mechanisms are
-    randomized responses with the losses t and t - epsilon, with the same t. The search cuts the interval of t into
-    blocks, and bounds delta for each block. The resulting bracket (certified interval) is valid whatever these numbers
-    are.
+    A batch is a set of mechanisms that are all chosen up front. In the worst case all its mechanisms of epsilon-bounded
+    range are randomized responses whose two losses are t and t - epsilon, and all have the same t, between 0 and
+    epsilon. The search cuts the interval from 0 to epsilon into blocks, and bounds delta for the t in each block. The
+    resulting bracket (certified interval) is valid whatever these numbers are.
     """
 
     # A batch is chosen up front. In the worst case, each bounded-range mechanism of the batch is a randomized response
@@ -54,10 +54,12 @@ class BatchConfig:
     """Joint outcomes of the mechanisms that are less likely than this share of the most likely joint outcome are left
     out, and their probability is added to the upper bound. The share is far below any delta of interest."""
     settled: float = 1e-12
-    """A block is not split further if its upper bound exceeds the largest delta found by at most this share."""
+    """A block is not split further if its upper bound on delta exceeds the largest delta found by at most this share.
+    """
     few_points: int = 24
-    """A block is not split further if delta can have a local maximum at no more than this many t in it. These t are
-    then evaluated one by one."""
+    """A block is not split further if at most this many t in it can be local maxima of delta. These t are then tried
+    one by one.
+    """
 
 
 CONFIG = BatchConfig()

@@ -153,11 +153,11 @@ def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usua
     """
 
     def at(high: float) -> float:
-        """Return the number to maximise for a privacy loss of two values, `high` and nearly the lowest possible.
+        """Return the number to maximise, `value(law)`, for a privacy loss `law` whose larger value is `high`.
 
-        The number is `value(law)`, where `value` is a variable of the function around it: a function that maps a
-        two-valued loss `law` to, for example, its delta. The result serves only to choose `high`, so the loss is not
-        certified. The result is -infinity if no lower value was found.
+        The smaller value of `law` is nearly the lowest that zCDP allows beside `high`. `value` is a parameter of the
+        function around this one, which maps `law` to its delta, for example. The result serves only to choose `high`,
+        so `law` is not certified here. The result is -infinity if no smaller value was found.
         """
         # The lower value of the loss is about the lowest that zCDP allows. It is not certified, because this function
         # serves only to choose `high`; `largest_law` certifies the loss that is returned in the end.

@@ -35,21 +35,24 @@ from setwise.accounting.prices import wallet_before
 class MajorantConfig:
     """Constants of the bound that replaces bounded-range uses by one Gaussian mechanism.
 
-    The price of a use is the mu squared that it adds to the Gaussian, where mu is sensitivity / sigma. The price
-    depends on the balance: the mu squared that stands for all later uses. Whatever these numbers are, the result is an
-    upper bound; the text below each constant says what it decides.
+    Uses are paid in mu squared, where mu is sensitivity / sigma of a Gaussian mechanism. The price of a use depends on
+    the balance, which is the mu squared that remains for all later uses. The Gaussian that replaces the uses has the
+    sum of their prices as its mu squared. Whatever these numbers are, the result is an upper bound; the text below each
+    constant says what it decides.
     """
 
     cell: float = 0.05
-    """Prices are tabulated at balances that grow by this share from one to the next."""
+    """Prices are tabulated at a sequence of balances, each larger by this share than the one before."""
     first_cell: float = 1e-2
     """Smallest tabulated balance above 0, as a share of the largest price."""
     tight: float = 1e-3
     """The Gaussian's mu^2 may exceed the variance of the losses that it replaces by at most this share of the variance
     of all losses. The excess changes epsilon by about half that share."""
     wide: float = 0.01
-    """If the relative width of a bracket (a certified interval) is above this, more bounded-range uses of large epsilon
-    are computed on a grid instead of by the Gaussian, although that takes about a second longer."""
+    """If the relative width of a bracket (a certified interval) is above this, a second bound is computed that takes
+    about a second longer. In the second bound, the Gaussian replaces fewer uses: more uses of large epsilon are
+    computed on a grid.
+    """
 
 
 CONFIG = MajorantConfig()
@@ -97,13 +100,13 @@ def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
     """Return a budget (mu squared), rounded up, that pays for all `draws` in any order; infinite if none is found.
 
-    A Gaussian mechanism with the returned mu squared then dominates all draws. The price of a use depends on how much
-    is left in the budget, so the order of payment matters.
+    The price of a use depends on how much is left in the budget, so the total depends on the order of payment. The
+    result is enough for every order, so one Gaussian mechanism of this mu squared dominates all draws.
 
     - `draws` are the uses to pay for, as pairs (guarantee, count).
-    - `levels`: entry i is a budget that pays for the first i entries of `draws` if they are paid in one fixed order.
-      These numbers are a starting point: they decide only how close the result is to the smallest budget for all
-      orders.
+    - `levels`: entry i is a budget that pays for the first i entries of `draws` in one fixed order. From these numbers
+      the search chooses the relative weights of the draws. Any positive weights give a valid result; good weights give
+      a smaller one.
     """
     # Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
     # moves the balance past x, from above x to below x. The potential of a balance v is Theta(v) = int_0^v min_b k_b /

@@ -157,7 +157,11 @@ class ClassesBesideGaussian:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, d], where d bounds the delta at `epsilon` of the zCDP uses and the Gaussian mechanism together."""
+        """Return [0, d], where d bounds the delta at `epsilon` of all uses of this object together.
+
+        These are the uses that together are (xi, rho)-zCDP, and one Gaussian mechanism. The delta includes the
+        probability `failure` of outright failure, in which everything may be revealed.
+        """
         # The upper bound is the delta of the zCDP uses at epsilon - L, averaged over the privacy loss L of the
         # Gaussian. The values of L are divided into cells, and delta is read at the largest L of each cell, which gives
         # an upper bound.

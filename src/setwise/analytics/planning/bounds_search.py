@@ -91,15 +91,16 @@ class FoundBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The private search for the bounds that `query` leaves open.
+    """The private search for the bounds that `query` leaves open. It runs before the mechanism of the answer.
 
-    - `remaining` is the (epsilon, delta) of the answer after the search. All of it is charged before the search.
-    - `bounds` is the mechanism that finds clipping bounds for each of `measures`.
-    - `measures` are numbers computed for each user, such as the user's sum of a column.
-    - `groups` is the mechanism that finds the most groups in which one user counts; None if the query states that
-      number.
-    - `rows` is the mechanism that finds, for each of `row_measures`, how many rows of one user count in a group.
-    - `row_measures` are a user's number of all rows, of the rows that have a value in a column, or of distinct values.
+    - `remaining` is the (epsilon, delta) that the search leaves to the answer. It is charged before the search, too.
+    - `bounds` is the mechanism that finds clipping bounds. It runs once for each of `measures`, which are numbers of
+      each user, such as the user's sum of a column.
+    - `groups` is the mechanism that finds the limit on the groups in which one user counts; None if the query states
+      the limit.
+    - `rows` is the mechanism that finds the limit on one user's rows in a group. It runs once for each of
+      `row_measures`, which are numbers of rows of each user: of all rows, of those with a value in some column, or of
+      distinct values.
     """
 
     query: Query
@@ -189,13 +190,17 @@ class Search:
         """Choose limits on one user from noisy numbers; return (limit on groups, limits on rows, largest count).
 
         - The limit on a user's groups is None if the query states it.
-        - There is one limit on a user's rows in a group for each of `row_measures`.
-        - The largest count is a rough estimate of the count of the largest group; None if nothing is known of the
-          users' groups and rows.
+        - There is one limit on a user's rows in a group for each of `row_measures`, the kinds of rows that the query
+          counts.
+        - The largest count is a rough estimate of the count that the largest group will have; None if the search asks
+          neither about groups nor about rows of users.
 
         All limits are chosen together, because the noise is proportional to the limit on rows and grows with the limit
-        on groups. `table` has the exact counts that `aggregation` requests, `steps` is the largest limit on rows that
-        may be chosen, and `randomness` is the source of the noise.
+        on groups.
+
+        - `table` has the exact numbers of users with 1, 2, 3, ... groups or rows, to which this method adds noise.
+        - `steps` is the largest limit on rows that may be chosen.
+        - `randomness` is the source of the noise.
         """
         # All noise is drawn before the first choice, so the intervals of the shares hold for any way of choosing.
         stated = self.query.contributions or len(self.query.domain or (1,))
@@ -611,9 +616,11 @@ def _costliest(statistic: Statistic, steps: int) -> Statistic:
     """Return `statistic` with bounds that cost at least as much as any bounds that a private search can find for it.
 
     The result is planned before the charge. If its plan fits the budget, so does the plan with the bounds that the
-    search then finds. If the search is to find the most rows of a user, the result has `steps` rows. If it is to find
-    the clipping bounds of a sum, the result has an upper bound of `steps` rounding steps. The cost of other statistics
-    does not depend on their clipping bounds.
+    search then finds.
+
+    `steps` is the largest limit that a search may find. If the search is to find the most rows of one user, the result
+    has a limit of `steps` rows. If the search is to find the clipping bounds of a sum, the result has the bounds 0 and
+    `steps` rounding steps. The cost of other statistics does not depend on their clipping bounds.
     """
     if statistic.finds_clip:
         statistic = _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))

@@ -162,11 +162,12 @@ def choose_limits(
     """Return the limits on a user's groups, and on a user's rows in a group, with the smallest expected error.
 
     - `expected` computes the expected error of an answer for given limits.
-    - `contributions` are the limits on groups to choose from, ascending. `groups` estimates how many users have how
-      many groups.
+    - `contributions` are the limits on groups to choose from, ascending.
+    - `groups` estimates how many users have how many groups, and so how much each limit on groups would leave out.
     - `row_limits` are the limits on rows to choose from.
-    - `rows` has one entry for each count of rows in the query, an estimate of how many rows users have in their largest
-      group (the group in which a user has the most rows). If `rows` is empty, every user counts once in a group.
+    - `rows` is empty if every user counts once in a group. Otherwise it has one entry for each count of rows in the
+      query: an estimate of how many rows users have in their largest group (the group in which a user has the most
+      rows).
 
     Of limits on groups with nearly the same error, the smallest is chosen.
     """

@@ -218,8 +218,11 @@ class ExecutablePlan:
     def over(self, discovery: Discovery) -> "ExecutablePlan":
         """Return the plan that counts the groups in `discovery`, or releases their statistics, without a new search.
 
-        This plan found the groups in rounds (noisy passes over the table). A new plan that counts users or rows may
-        lower the limit on a user's groups to about twice the average number of groups that the rounds estimated.
+        Call this on a plan that finds groups in rounds (noisy passes over the table), once the rounds have found the
+        groups in `discovery`. If the returned plan counts users or rows, its limit on a user's groups may be lower than
+        in this plan: about twice the average number of groups of a user, as the rounds estimated it, because a lower
+        limit needs less noise.
+
         Raises: `InvalidParameter` if the plan does not find groups in rounds.
         """
         aggregation = replace(self.aggregation, domain=discovery.labels)
@@ -239,9 +242,9 @@ class ExecutablePlan:
 
     @property
     def most(self) -> int | None:
-        """How many groups the mechanism reads from the engine; None if it reads all.
+        """How many groups the plan reads from the engine; None if it reads all.
 
-        It reads the groups with the highest exact counts or sums.
+        If there are more groups, those with the highest exact counts or sums are read.
         """
         return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 

@@ -77,12 +77,14 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
 
 
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
-    """Return how large an item's count must be for the item to be shown; None if this is not known.
+    """Return how large an item's count must be for the item to be shown, with probability 95%; None if not known.
 
-    If the mechanism shows items above a fixed threshold, the result is the count itself. Otherwise it is by how much
-    the count must exceed the highest count of an item that is not shown. The result is None if the answer has no
-    detection threshold, or if planning fails. `total` is the budget of the `query`. `weighable` is True if groups can
-    be found in rounds (several noisy passes over the table).
+    Some mechanisms show every item above a fixed threshold. The result is then a count. Others show the items with the
+    highest counts. The result is then by how much an item's count must exceed the highest count that is not shown. It
+    is None if the answer has no detection threshold, or if planning fails.
+
+    `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
+    over the table).
     """
     bounds = replace(query.bounds, weighable=weighable)
     try:

@@ -51,7 +51,10 @@ class Count(Statistic):
 
     @property
     def name(self) -> str:
-        """The name of this count's column in an answer: users, rows, or count_COLUMN."""
+        """The name of this count's column in an answer: "count_age" if nulls of the column "age" are not counted.
+
+        Without such a column it is "users" if users are counted, and "rows" if rows are counted.
+        """
         if self.column is not None:
             return f"count_{self.column}"
         return "users" if self._counts_users else "rows"

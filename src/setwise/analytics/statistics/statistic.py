@@ -104,9 +104,10 @@ class Statistic(ABC):
     """Whether estimates of the statistic have a confidence interval of values; those of quantiles have none."""
 
     radius_unit: ClassVar[str] = ""
-    """What the half-width in a plan is about, such as " of means over 1,000 users", if it depends on the group.
+    """What the half-width of a plan's interval refers to, if it depends on the group.
 
-    "" if the half-width is that of an interval of the answer, whichever the group.
+    For a mean it is " of means over 1,000 users", because the interval is narrower in a larger group, and the sizes of
+    groups are private. "" if the half-width is that of every interval of the answer.
     """
 
     only_lowered: ClassVar[bool] = False
@@ -116,10 +117,10 @@ class Statistic(ABC):
 
     @classmethod
     def read(cls, words: Mapping[str, object]) -> "list[Statistic]":
-        """Return the statistics of this class that the JSON parameters `words` state.
+        """Return the statistics of this class that `words`, parameters from JSON, state: usually a list of one.
 
-        The list has one statistic, except that a quantile asked for at several levels, such as 0.5 and 0.9, gives one
-        statistic for each level.
+        {"column": "age", "low": 0, "high": 100}, for example, states one mean. A quantile at several levels is several
+        statistics: with "at": [0.5, 0.9] the list has the median and the 90th percentile.
         """
         return [build(cls, f"a {cls.kind}", dict(words))]
 
@@ -153,10 +154,11 @@ class Statistic(ABC):
         return None
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
-        """Return the statistic's parameters as `Query.to_dict` writes them for a top k, a histogram, a count or a sum.
+        """Return the statistic's parameters as a dict, for the JSON form of a top k, a histogram, a count or a sum.
 
-        `grouped` is True for a top k or histogram, which rank groups by the statistic, and False for a count or sum
-        without groups.
+        A sum of the column "age" clipped at 5, for example, has {"value": "age", "per_item": 5} in a top k or
+        histogram, and {"value": "age", "clip": 5} without groups. `grouped` is True for a top k or histogram.
+        `Query.to_dict` adds the dict to the JSON form.
 
         Raises: `InvalidParameter` if groups cannot be ranked by the statistic.
         """
@@ -185,7 +187,7 @@ class Statistic(ABC):
         """Return the measures of the statistic; a measure is a whole number that each user adds to a group.
 
         The engine adds up a measure over users. For quantiles it adds up users' weights at each number instead, and for
-        distinct values it counts the values. `in_steps` must have been called before.
+        distinct values it counts the values. Call `in_steps` first: it fills in the step to which values are rounded.
         """
 
     @abstractmethod
@@ -313,7 +315,10 @@ class Statistic(ABC):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop, on the weight of a user with many rows; "" if none is needed."""
+        """A sentence, without its full stop, on how much users with many rows weigh; "" if none is needed.
+
+        For a mean, it begins with "AVG is the mean over users of each user's own mean".
+        """
         return ""
 
     @property
@@ -327,7 +332,10 @@ class Statistic(ABC):
 
     @property
     def interval_note(self) -> str:
-        """A sentence that says how the rounding of users' values affects the interval; "" if nothing is rounded."""
+        """A sentence that says how the rounding of users' values affects the interval; "" if nothing is rounded.
+
+        For example: "That of mean_age allows for the rounding of each user's own mean, by at most 0.05."
+        """
         return ""
 
     @property
@@ -383,7 +391,11 @@ class Statistic(ABC):
 
     @property
     def rows_name(self) -> str:
-        """The name under which an answer lists the limit on a user's rows that a search found: the statistic's name."""
+        """The name under which an answer lists the limit on a user's rows that a private search found.
+
+        It is the statistic's name, such as "count_age". Statistics for which a search also finds clipping bounds have
+        another name here, because the answer lists the clipping bounds under the statistic's name.
+        """
         return self.name
 
     @property
@@ -583,7 +595,8 @@ class BoundedStatistic(Statistic):
     def search_limit_note(self) -> str:
         """A sentence, without its full stop, that says how to include values beyond the bounds that a search can find.
 
-        "" unless a search found bounds at its limit of 2^64.
+        For example: "No bounds beyond 1.845e+19 are found: if size has larger values, state their bounds, or divide
+        size by a constant". It is "" unless a private search found bounds at its limit of 2^64.
         """
         from setwise.mechanisms.doubling_bounds import LARGEST_EXPONENT
 

@@ -106,8 +106,8 @@ class Sum(BoundedStatistic):
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
         """Return the column and the upper bound on a user's own sum as a dict, for the JSON form of a query.
 
-        `Query.to_dict` adds the dict to this form. The column has the key "value". The bound has the key "per_item" if
-        the query has groups (`grouped`), else "clip".
+        `Query.to_dict` adds the dict to this form: {"value": "age", "per_item": 5} if the query has groups (`grouped`),
+        because the bound is then for each group, and otherwise {"value": "age", "clip": 5}.
         """
         return {"value": self.column, "per_item" if grouped else "clip": self.high}
 

@@ -194,10 +194,11 @@ class Variance(BoundedStatistic):
         return Fraction(max(planned.interval[1] - planned.value, planned.value - planned.interval[0]))
 
     def planned_words(self, radii: Sequence[Fraction]) -> str:
-        """Return a phrase that says how close the statistic will be to its exact value in an assumed group.
+        """Return a phrase that says how close the statistic will be to its exact value, for example in a preview.
 
-        The group has 1,000 rows (`SOME_USERS`) spread evenly between the bounds. `radii` has one entry, the half-width
-        of the planned 95% interval.
+        For example "a variance of age over 1,000 rows spread evenly between the bounds within ±12". The group is an
+        assumed one, because the half-width depends on the group. `radii` has one entry, the half-width of the planned
+        95% interval.
         """
         over = f"{SOME_USERS:,} rows spread evenly between the bounds"
         return f"a {self.noun} of {self.column} over {over} within ±{float(radii[0]):.3g}"
@@ -279,7 +280,8 @@ class Variance(BoundedStatistic):
     def with_rows(self, most: int, steps: int) -> Statistic:
         """Return the statistic with `most` as the most rows of a user that count, a limit that a private search found.
 
-        Values are rounded so coarsely that one user adds at most 2^20 rounding steps, and at most 16 * `steps`. If the
+        Values are rounded to steps before they are added up. The result rounds so coarsely that all rows of one user
+        together add at most 2^20 steps, and at most 16 * `steps`, because noise is in proportion to this number. If the
         budget is so small that noise for 2^20 steps could not be sampled, the caller passes a smaller `steps`.
         """
         return copy_with(self, per_user=most, most_units=min(_MOST_UNITS, 16 * steps))

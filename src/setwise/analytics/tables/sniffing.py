@@ -223,8 +223,12 @@ def _fit(lines: Sequence[str], separator: str, quote: str) -> int:
 def split_rows(lines: Sequence[str], separator: str, quote: str = '"') -> list[tuple[Row, int]]:
     """Return the records of the CSV `lines`, each as (cells, number of the line at which the record ends).
 
-    `separator` is the text between cells, which may stand in the character `quote`. A record with a line break in a
-    quoted cell takes several lines. A blank line is a record of one empty cell.
+    `separator` is the text between cells. A cell may be enclosed in the character `quote`, and may then contain
+    separators and line breaks; a record with such a line break takes several lines. A blank line is a record of one
+    empty cell.
+
+    >>> split_rows(['a,"b,c"', ""], ",")
+    [(['a', 'b,c'], 1), ([''], 2)]
     """
     mark = separator if len(separator) == 1 else "\x1f"
     reader = csv.reader((line.replace(separator, mark) for line in lines), delimiter=mark, quotechar=quote)

@@ -272,7 +272,8 @@ def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar)
 def thousands_note(name: str, write: Callable[[Sequence[str]], str] = join) -> str:
     """Return a sentence which warns that points in the numbers of the column `name` may be thousands separators.
 
-    `write` turns the options that the sentence suggests into text, by default for the command line.
+    If every number looks like 1.234, it may be 1234 or a little more than one. The sentence says with which options the
+    column is read in either way. `write` turns the options into text, by default for the command line.
     """
     options, as_decimal = write(["--thousands", ".", "--decimal", ","]), write(["--type", f"{name}=float"])
     return (

@@ -137,10 +137,13 @@ class _Account:
         An export of an early version lists only the changes of the account's own balances, or none.
 
         - `contents` says what the entry is: a charge, for example.
-        - `spent` maps each balance to the units spent from it before the entry; for most balances, a unit is 2^-60 of
-          the budget.
+        - `spent` maps each balance, such as "wallet", to the units spent from it before the entry. Prices may depend on
+          what remains.
         - `moved` maps each of the account's own balances to its change in units, as the export lists it; None if it
           lists none. All other changes are computed from `contents` and `spent`.
+
+        A full balance such as "wallet" has 2^60 units. In the balance of a registered use, such as "pure:0.1", one unit
+        is one use.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
@@ -157,8 +160,9 @@ class _Account:
     def _account_changes(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         """Return the changes of the account's own balances as `Movement` objects; `moved` maps balances to units.
 
-        `period` is the budget period of the changes. The account's balances include its reserved part of a cap (the
-        joint budget of a dataset's accounts); changes of this part get no period, because a cap has no periods.
+        For example, {"wallet": 5} in the period "2026-11" gives one `Movement` of 5 units of "wallet" in that period. A
+        balance such as "slice:wallet" has units of the cap (the joint budget of a dataset's accounts) that are reserved
+        for this account. Its changes get the period "" instead of `period`, because a cap has no periods.
         """
         # The account's reserved part of the dataset's cap has no periods.
         slices = set(SLICES.values())

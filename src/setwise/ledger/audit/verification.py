@@ -247,9 +247,11 @@ class _States:
         return self._states.get(name, "open")
 
     def shut(self, name: str) -> list[range]:
-        """Return the ranges of entry numbers during which the account `name` was frozen or closed.
+        """Return when the account `name` was frozen or closed, as ranges of positions in its chain of entries.
 
-        A charge or a release (the answer to one part of a question) with a number in these ranges is a fault.
+        An account's entries have the positions 1, 2, 3, ...: range(4, 7) says that the account was frozen or closed
+        when the entries 4, 5 and 6 were written. A charge or a release (the answer to one part of a question) at such a
+        position is a fault.
         """
         return self._shut.get(name, [])
 

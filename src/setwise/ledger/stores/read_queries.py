@@ -74,9 +74,11 @@ _PRICED = text(
 
 
 def pricing_state(connection: Connection, holder: int, period: str) -> PricingState:
-    """Return the values that the price of an account's next charge depends on, in the budget period `period`.
+    """Return the values that the price of an account's next charge depends on, read in one statement.
 
-    `holder` is the number of the record that opened the account.
+    They are the units that the account has spent in the budget period `period`, the number of its entries, and whether
+    the dataset's joint budget has dropped one of its two balances. `holder` is the number of the record that opened the
+    account.
     """
     rows = connection.execute(_PRICED, {"holder": holder, "period": period}).all()
     return PricingState(

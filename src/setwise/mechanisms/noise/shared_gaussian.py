@@ -159,13 +159,15 @@ class SharedGaussianNoise:
 def gaussian_count_noise(
     labels: int, contributions: int | None, per_item: int, sigma: Fraction
 ) -> RoundedGaussianNoise | SharedGaussianNoise:
-    """Return the Gaussian noise on `labels` counts, which costs min(labels, contributions) Gaussian uses of `sigma`.
+    """Return the Gaussian noise to add to `labels` counts, independent for each count or partly shared.
 
     - `contributions` is the most counts that one user can change (None: all).
     - `per_item` is the most that one user adds to a count.
+    - `sigma` sets the privacy cost of all counts together: as many Gaussian uses of this sigma as one user can change
+      counts.
 
-    The counts share a part of their noise if that makes the noise of each count smaller at the same cost; otherwise
-    the noises are independent, with standard deviation per_item * sigma.
+    Independent noise has the standard deviation per_item * sigma. If a user can change many counts, the counts share a
+    part of their noise, because the noise of each count is then smaller at the same cost.
 
     >>> gaussian_count_noise(10, None, 1, Fraction(10)).radius(Fraction(95, 100))
     13

@@ -242,13 +242,14 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
 def _cost_of_unit_noise(
     name: MechanismName, counts: CountNoise, changed: int, k: int, counted: int, ratio: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the privacy cost of one release at noise scale 1 as (rho of zCDP, sum of epsilons), one for each `ratio`.
+    """Return the privacy cost of one release at noise scale 1, as (rho of zCDP, sum of epsilons) for each of `ratio`.
 
-    From these costs, the noise scale that fits the budget is estimated.
+    From these costs, the noise scale that fits the budget is estimated: at noise scale s, rho is divided by s^2, and
+    the sum of epsilons by s.
 
-    - `name` is the mechanism: it adds noise to all counts, or makes `k` picks of groups (choices of the highest count
-      after Gumbel noise).
-    - `changed` is the number of counts that one user can change.
+    - `name` is the mechanism. It adds noise to all counts; or it makes `k` picks of groups (choices of the highest
+      count after Gumbel noise), and then adds noise to the counts of the picked groups.
+    - `changed` is the number of counts that one user can change, if noise is added to all counts.
     - `counts` is the noise on counts of the picked groups, and `counted` the number of such counts that one user can
       change.
     - `ratio` has candidates for the noise scale of the counts of picked groups, divided by the noise scale of the
@@ -310,9 +311,9 @@ def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Fl
 def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
     """Return an estimate of how large a group's count must be for the group to be released with probability 95%.
 
-    The estimate is the larger one of two numbers: by how much the count must exceed the counts of other groups, to be
-    in the top k, and the count needed to exceed the threshold, if the mechanism has one. The unit is the most that one
-    user adds to a count.
+    A group is released if its noisy count is among the top k and, for some mechanisms, exceeds a threshold. The
+    estimate is the larger one of two numbers: by how much the count must exceed the counts of other groups, and the
+    count needed to exceed the threshold. The unit is the most that one user adds to a count.
 
     - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `name` is the mechanism, and `scale` its noise scale.
@@ -359,9 +360,11 @@ def _gaussian_lead(contests: int) -> float:
 def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
     """Return the estimated mean absolute error of a count, in units of the most that one user adds to it.
 
-    `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user. `name` is
-    the mechanism, and `scale` its noise scale. If counts with the noise `counts` follow picked groups, their noise
-    scale is `ratio` times `scale`.
+    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `name` is the mechanism, and `scale` its noise scale.
+    - `counts` and `ratio` matter only if the mechanism first picks groups by noisy counts that it does not release, and
+      then releases new noisy counts of the picked groups. `counts` is the kind of noise on these new counts, and their
+      noise scale is `ratio` times `scale`.
     """
     # It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise.
     match name:

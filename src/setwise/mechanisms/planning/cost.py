@@ -25,14 +25,18 @@ LARGEST_NOISE_SCALE = 10**6
 class CostConfig:
     """Constants of the search for the smallest noise scale that stays within a budget.
 
-    They decide how long the search takes, and how close to the smallest scale its result is. They do not affect
-    privacy: the cost of the returned scale is always certified to be within the budget.
+    The price of a noise scale is the epsilon that a release with it costs. On logarithmic axes the price falls nearly
+    along a line, so the search follows the slope of the last two prices. The constants decide how long the search
+    takes, and how close to the smallest scale its result is. They do not affect privacy: the price of the returned
+    scale is always certified to be within the budget.
     """
 
     least_scale: float = 0.05
     """The smallest noise scale that is tried, in units of what one user can add to a count."""
     close: float = 1.003
-    """The search stops when the noise scale is known within this factor, or its price is within it of the budget."""
+    """The search stops when it knows the smallest scale up to this factor, or has found a price that is at most this
+    factor below the budget.
+    """
     linear: float = 0.02
     """If log epsilon is at most this far from the budget's, a step along the slope ends within the rounding error."""
     rounded: float = 6e-4

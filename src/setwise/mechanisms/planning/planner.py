@@ -317,10 +317,11 @@ def _merit(preview: ErrorEstimate, total: Total) -> float:
 
 
 def reach_of(preview: ErrorEstimate) -> int:
-    """Return how large a group's count must be, or by how much it must exceed others, for the group to be released.
+    """Return how large a group's count must be for the group to be released, or its lead over other counts.
 
-    The result, in units of a count, is the larger one of the fields `detectable` and `shortfall` of `preview`, the
-    expected error of the release. It is enough with the probability `preview.confidence`.
+    `preview`, the expected error of the release, has both numbers. `detectable` is the count that exceeds the release's
+    threshold, and `shortfall` the lead over other groups that puts a group among the top k. The result is the larger
+    one, in units of a count. With such a count, the group is released with the probability `preview.confidence`.
     """
     return max(preview.detectable or 0, preview.shortfall or 0)
 

@@ -96,10 +96,10 @@ class Bounds:
 
     @property
     def search_limit(self) -> int:
-        """How many private groups can be released at most: only those with the highest exact counts take part.
+        """The largest number of private groups that can be released: those with the highest exact counts take part.
 
-        It is `limit`, or the default number (1000, or k if k is larger) if `limit` is None. So the database need not
-        return all counts.
+        It is the field `limit`, which the query may state. Without it, the number is 1000, or k if k is larger, so that
+        the database need not return all counts.
         """
         return self.limit or max(LIMIT, self.k or 1)
 

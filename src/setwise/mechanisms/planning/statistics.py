@@ -49,7 +49,7 @@ mean absolute error (1.0 or 0.798 noise scales)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsChoice:
-    """A plan for statistics of groups: the mechanism with its noise, and the plan's name.
+    """A plan for statistics of groups: the mechanism with its noise, and its name, which plans and answers show.
 
     `discovery` is the part of the plan that finds the groups, or None if every group of a public domain is released.
     """

@@ -133,12 +133,16 @@ class Runs:
 class ExactKey:
     """The noisy score of one candidate, known as exactly as the random bits drawn so far allow.
 
+    The noisy score is shortfall + noise, where noise = -ln(-ln(1 - V)) for a uniform random number V. Candidates are
+    ranked by it.
+
     - `index` is the candidate's index.
-    - `shortfall` is rate * (score - highest score), where rate is the inverse of the noise scale.
-    - `word` and `bits`: the noise is computed from a uniform number V. Its first `bits` bits are `word`, so V lies in
-      [word, word + 1) / 2^bits. More bits are drawn if a comparison needs them (`extend`).
-    - `weight` is for a candidate that stands for a run of scores (see `Runs`): it maps a precision in bits to bounds on
-      the logarithm of the run's weight. By default the weight is 1.
+    - `shortfall` is (score - highest score) / noise scale.
+    - `word` and `bits` are what is known of V: its first `bits` bits are `word`, so V lies between word / 2^bits and
+      (word + 1) / 2^bits. More bits are drawn if a comparison needs them (`extend`).
+    - `weight` matters if the candidate stands for several scores, a run (see `Runs`). The noisy score of a run has the
+      logarithm of the run's weight added. This function returns bounds on the logarithm, with as many bits as its
+      argument says. By default the weight is 1.
     """
 
     # The object is mutable, because further bits are drawn only when a comparison needs them.
@@ -274,11 +278,17 @@ def _exact(
 ) -> list[ExactKey]:
     """Return an `ExactKey`, the exact noisy score, for each candidate whose index is in `group`.
 
-    - `gaps` has, for every candidate, the score minus the highest score.
-    - `words` has, for every candidate, the first `width` bits of the random number that makes the noise.
+    Floating-point scores could not tell these candidates apart. The arrays `gaps` and `words` have an entry for every
+    candidate, not only for those in `group`:
+
+    - `gaps` has the candidate's score minus the highest score, a number of at most 0.
+    - `words` has the first `width` bits of the random number from which the candidate's noise is computed.
+
+    The other arguments are for all candidates alike:
+
     - `rate` is the inverse of the noise scale.
-    - `runs`: a candidate may stand for a run, a sequence of evenly falling scores that is picked as a whole. These are
-      the runs of all candidates; None if each candidate has one score.
+    - `runs`: None if each candidate has one score. Otherwise each candidate stands for a run, a sequence of evenly
+      falling scores that is picked as a whole, and `runs` has the runs of all candidates.
     """
     keys = [ExactKey(index, rate * int(gaps[index]), int(words[index]), width) for index in group.tolist()]
     if runs is not None:

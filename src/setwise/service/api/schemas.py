@@ -373,7 +373,12 @@ class DrawsBody(Body):
 
     @model_validator(mode="after")
     def _check_something_is_drawn(self) -> "DrawsBody":
-        """Return the request body unchanged; raise `InvalidParameter` if it has neither `discover` nor `counts`."""
+        """Return the request body unchanged; raise `InvalidParameter` if nothing in it pays for the question.
+
+        Such a question is paid with mechanism uses that were registered when its account was opened. The field
+        `discover` names the use that pays for each pick of a group or quantile, and `counts` the use that pays for each
+        noisy number; a request needs at least one of the two.
+        """
         if self.discover is None and self.counts is None:
             raise InvalidParameter(NOTHING_DRAWN)
         return self

@@ -80,7 +80,11 @@ def fill_catalogue(
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, Columns]) -> None:
-    """Create an empty copy of each of `tables` in the DuckDB database of `connection`."""
+    """Create an empty table for each entry of `tables` in the in-memory DuckDB database of `connection`.
+
+    `tables` maps names of tables to their columns: pairs of a name and the identifier of a PostgreSQL type. The columns
+    of a client's SELECT are looked up by running the SELECT on these empty tables.
+    """
     for name, columns in tables.items():
         declared = ", ".join(f"{_quote_name(column)} {_DUCKDB_TYPE.get(type_, 'VARCHAR')}" for column, type_ in columns)
         connection.execute(f"CREATE TABLE {_quote_name(name)} ({declared})")

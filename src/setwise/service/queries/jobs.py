@@ -30,10 +30,10 @@ class JobState(StrEnum):
 
 
 class Progress:
-    """The values of a query's progress, between 0 and 1, which a caller can see: waiting, charged, reading and done.
+    """The four numbers that a caller can see as a query's progress: 0 means waiting, 0.1 charged, 0.25 reading, 1 done.
 
-    The values do not depend on the data. No value stands between reading and done, because a change to that value would
-    reveal when the engine finished reading.
+    The numbers do not depend on the data. No number stands between reading and done, because a change to that number
+    would reveal when the engine finished reading.
     """
 
     WAITING = 0.0

@@ -298,9 +298,11 @@ class SeriesService:
         top: int | None = None,
         on: str | None = None,
     ) -> SeriesView:
-        """Return the released numbers of the live series (noisy user counts) called `name`; no private row is read.
+        """Return the released numbers of the live series called `name`; no private row is read.
 
-        - `window`: the number of periods that each number covers; None means running totals of users per item
+        A live series counts the users of each item (a group, such as a page) with noise, period by period.
+
+        - `window`: the number of periods that each number covers; None means running totals since the series began
         - `items`: the items to return; empty means all
         - `top`: how many items to return, the largest in the period that begins on the day `on` (None: the last period)
 
