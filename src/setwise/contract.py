@@ -598,8 +598,13 @@ class LineRecord(TypedDict):
 class SeriesValuesRecord(TypedDict):
     """The released numbers of a live series (noisy user counts), as running totals or over windows of periods.
 
-    `periods` are the first days of the released periods, and `remaining` is the number of periods still to be released.
-    `measure` says what the numbers count, and `left_out` which rows they leave out.
+    - `every` is the length of a period. `periods` are the first days of the released periods, and `remaining` is the
+      number of periods still to be released.
+    - `measure` says what the numbers in `series` count, and `left_out` which rows they leave out.
+    - `epsilon` and `delta` are what the whole series costs, with its future periods, and `spent` are the mechanism uses
+      (runs of mechanisms) that it was charged.
+    - `unit` is what the series protects, such as "user" or "user,day" (the rows of a user on one day), and `promise`
+      states unit, epsilon and delta in words.
     """
 
     name: Annotated[str, Example("reach")]

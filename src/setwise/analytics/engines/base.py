@@ -96,7 +96,8 @@ class EngineQuery(Protocol):
 
         The search (partition selection) finds groups whose labels may be shown, in up to three rounds. `found_labels`
         are the groups that earlier rounds found; the result has all other groups. A user with n of these other groups
-        adds about 2^20/sqrt(n) to each, so that the l2 norm of what one user adds is at most 2^20.
+        adds about 1/sqrt(n) to each, counted in units of 2^-20, so that the l2 norm of what one user adds is at most 1,
+        which is 2^20 units.
         Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -107,9 +108,9 @@ class WeightReader:
     """Context manager that reads the exact weights of groups, to which the private search for groups adds noise.
 
     The search (partition selection) finds groups whose labels may be shown, in up to three rounds. A weight is a sum
-    over users: a user with n groups adds about 2^20/sqrt(n) to each. `aggregation` names the user and group columns of
-    `engine`'s table. The rounds share one database query object and the temporary tables that it stores, so that the
-    rows are read only once.
+    over users, counted in units of 2^-20: a user with n groups adds about 1/sqrt(n), which is 2^20/sqrt(n) units, to
+    each. `aggregation` names the user and group columns of `engine`'s table. The rounds share one database query object
+    and the temporary tables that it stores, so that the rows are read only once.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -136,8 +137,8 @@ class WeightReader:
         """Return the exact weights, without noise, of all groups that are not in `found_labels`.
 
         `found_labels` are the groups that earlier rounds of the private search for groups (partition selection) have
-        found. A weight is a sum over users: a user with n groups that are not found yet adds about 2^20/sqrt(n) to each
-        of these.
+        found. A weight is a sum over users, counted in units of 2^-20: a user with n groups that are not found yet adds
+        about 1/sqrt(n), which is 2^20/sqrt(n) units, to each of these.
         """
         return self._query.group_weights(found_labels)
 
@@ -230,8 +231,8 @@ class Engine(ABC):
         """Return a context manager whose `read` returns the exact weights of groups, for the private search for groups.
 
         The search (partition selection) adds noise to the weights to find groups whose labels may be shown. A weight is
-        a sum over users: a user with n groups adds about 2^20/sqrt(n) to each. `aggregation`, made by
-        `Aggregation.for_discovery`, names the user and group columns.
+        a sum over users, counted in units of 2^-20: a user with n groups adds about 1/sqrt(n), which is 2^20/sqrt(n)
+        units, to each. `aggregation`, made by `Aggregation.for_discovery`, names the user and group columns.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group at each
         rank, but not which users.
         """
@@ -447,7 +448,8 @@ class SqlEngineQuery(ABC):
         """Return the exact weight of each group that is not in `found_labels`, to which the private search adds noise.
 
         The private search for groups (partition selection) has found `found_labels` so far. A weight is a sum over
-        users: a user with n groups that are not in `found_labels` adds about 2^20/sqrt(n) to each.
+        users, counted in units of 2^-20: a user with n groups that are not in `found_labels` adds about 1/sqrt(n),
+        which is 2^20/sqrt(n) units, to each.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)

@@ -328,9 +328,9 @@ _EXTREMES = {-1: "l", 1: "h"}
 def _doubling_bin(number: str) -> str:
     """Return a SQL expression for the number, -85 to 85, of the range (bin) that holds the SQL number `number`.
 
-    A private search for clipping bounds counts users in these ranges. The upper end of each range is twice that of the
-    one before it. With e = `LEAST_EXPONENT` = -20, bin 0 holds -2^e to 2^e, and bin i > 0 the numbers x with 2^(e+i-1)
-    < x <= 2^(e+i). Bin 85 also holds all larger numbers. Bin -i holds the negatives of bin i.
+    A private search for clipping bounds counts users in these ranges, each of which ends at a power of two. With e =
+    `LEAST_EXPONENT` = -20, bin 0 holds -2^e to 2^e, and bin i > 0 the numbers x with 2^(e+i-1) < x <= 2^(e+i). Bin 21,
+    for example, holds 1 < x <= 2. Bin 85 also holds all larger numbers. Bin -i holds the negatives of bin i.
     """
 
     def place(positive: str) -> str:

@@ -91,8 +91,9 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWeights:
     """Return the exact weights of groups (sums over users), for one round of the private search for groups.
 
-    The search (partition selection) adds noise to the weights. A user with n groups adds about 2^20/sqrt(n) to each.
-    `result` is the Arrow result of the SQL statement that `StatementBuilder.weights` returned for `aggregation`.
+    The search (partition selection) adds noise to the weights. A user with n groups adds about 1/sqrt(n) to the weight
+    of each, counted in units of 2^-20, so that what one user adds has an l2 norm of at most 1. `result` is the Arrow
+    result of the SQL statement that `StatementBuilder.weights` returned for `aggregation`.
     """
     weights, roots, shares = (result.column(name).to_numpy() for name in WEIGHT_COLUMNS)
     return GroupWeights(Histogram.of(arrow_labels(result, aggregation), weights), int(roots.sum()), int(shares.sum()))

@@ -49,13 +49,15 @@ def grouped_columns(select: exp.Expr) -> ReleasedColumns:
 
 
 def move_released_conditions(select: exp.Expr, released_names: ReleasedNames) -> None:
-    """Move joins with released groups, and conditions x IN (released groups), to HAVING of `select`, in place.
+    """Move conditions and joins that compare with released groups to HAVING of `select`, in place.
 
-    Released groups are groups in the noisy result of another private query of the statement. In WHERE, such a condition
-    would make the private query of `select` depend on that result, although both queries are charged together, before
-    either has a result. HAVING is applied to noisy results, when both are known. Only joins and conditions that compare
-    group columns of `select` are moved. `released_names(node)` returns the columns of a syntax node that stands for
-    released groups, and None for other nodes.
+    Released groups are groups in the noisy result of another private query of the statement, such as the ten largest
+    cities in WHERE city IN (SELECT city FROM top). In WHERE, the condition would make the private query of `select`
+    depend on that result. But both queries are charged together, before either has a result. HAVING is applied to noisy
+    results, when both are known.
+
+    Only joins and conditions that compare group columns of `select` are moved. `released_names(node)` returns the
+    columns of a syntax node that stands for released groups, and None for other nodes.
     """
     group = select.args.get("group")
     if group is None:
@@ -83,10 +85,11 @@ def _from_where(select: exp.Expr, groups: Sequence[exp.Expr], released_names: Re
 
 
 def _compares_groups(node: exp.Expr, groups: Sequence[exp.Expr], released_names: ReleasedNames) -> bool:
-    """Return whether the condition `node` is x IN (SELECT ..), or NOT IN, where the SELECT reads released rows.
+    """Return whether the condition `node` is x IN (SELECT ..), or NOT IN, where the SELECT reads released (noisy) rows.
 
-    x must be one of the group columns `groups`, or a tuple of them. Released rows are noisy results.
-    `released_names(node)` returns the columns of a syntax node that stands for released rows, and None for other nodes.
+    In a SELECT with GROUP BY city, for example, this holds for city IN (SELECT city FROM top), where top is a private
+    query with a LIMIT. x must be one of the group columns `groups`, or a tuple of them. `released_names(node)` returns
+    the columns of a syntax node that stands for released rows, and None for other nodes.
     """
     inner = node.unnest()
     if type(inner) is exp.Not:

@@ -443,7 +443,7 @@ def _notes(
 
 
 def _is_noisy(cell: Estimated) -> bool:
-    """Return whether, by the confidence interval of the number in `cell`, noise may be as large as the number."""
+    """Return whether the confidence interval of the number in `cell` shows that noise may be as large as the number."""
     lower, upper = cell.get("interval", (0.0, 0.0))
     return noise_may_dominate(cell["value"], (lower, upper))
 

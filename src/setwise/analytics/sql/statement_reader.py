@@ -461,10 +461,12 @@ class StatementReader:
     def _base(
         self, select: exp.Expr, first: exp.Expr, base: SelectSource, known: Mapping[str, _Result]
     ) -> tuple[SelectSource, Scope]:
-        """Return (rows, scope) of `select`: the private rows of its first table, with the plain tables joined to it.
+        """Return (rows, scope) of `select`: the rows of its first table, joined with other tables, and its names.
 
-        The `Scope` has the names of tables and columns that the SELECT may use. `first` is the syntax node of the first
-        table, `base` the rows that it stands for, and `known` the common table expressions by name.
+        The joined tables are public tables, and other private tables, which are joined by user. The caller joins
+        subqueries over the same private table itself. The `Scope` has the names of tables and columns that the SELECT
+        may use. `first` is the syntax node of the first table, `base` the private rows that it stands for, and `known`
+        the common table expressions by name.
         """
         alias = first.alias or first.name
         if self._is_derived(first, known):

@@ -502,8 +502,7 @@ def unix_time(function: str, number: RowExpression) -> RowExpression:
 
     `function` is a key of `UNIX_UNITS`, such as TO_TIMESTAMP, which says whether `number` is in seconds, milliseconds
     or microseconds since the start of 1970. If `number` is a column divided by 1000 or 1000000, no division is
-    computed, so that no precision is lost: a column divided by 1000 in seconds, for example, is read as a column in
-    milliseconds.
+    computed, so that no precision is lost: in TO_TIMESTAMP(t / 1000), t is read as milliseconds.
     """
     per_second = UNIX_UNITS[function]
     match number:

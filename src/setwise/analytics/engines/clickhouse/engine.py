@@ -142,9 +142,9 @@ class ClickHouseEngineQuery(SqlEngineQuery):
     def _kept_pairs(self, rows: str) -> str:
         """Return the text of a SELECT with one row (g0, g1, ..., u) for each user u and each group in which u counts.
 
-        g0, g1, ... are the labels of the group. `rows` is the SQL statement of the rows to aggregate. The pairs are
-        those of the general method `StatementBuilder.kept_pairs`, computed in half the processor time if no value
-        column is summed.
+        g0, g1, ... are the labels of the group. `rows` is the SQL statement of the rows to aggregate. The result is the
+        same as that of the general method `StatementBuilder.kept_pairs`. If users are counted, and no value column is
+        summed, this SQL needs half the processor time.
         """
         aggregation = self._aggregation
         if aggregation.value is not None:

@@ -140,6 +140,7 @@ class LakeTable(DuckDBTable):
     def read_footers(self) -> None:
         """Read the footers of all data files of the Delta or Iceberg table, and store which columns each file has.
 
+        The rows are later read by these names and types, which can differ from file to file.
         Raises: `UnsuitableTable` if a file cannot be read, if its stored type of a column cannot become the table's
         type, if DuckDB cannot hold a type, or if two column names are equal up to case.
         """

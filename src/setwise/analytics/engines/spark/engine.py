@@ -126,10 +126,10 @@ class SparkEngine(Engine):
 
     @contextmanager
     def _job(self) -> Iterator["Views"]:
-        """Context manager that yields the temporary views of one query, whose Spark jobs `Engine.cancel` can stop.
+        """Context manager for one query: it yields an object that names and later drops the query's temporary views.
 
-        The progress of the jobs is reported while they run. At the end the views are dropped, and the job group that
-        the thread had before is restored.
+        While the block runs, `Engine.cancel` stops the query's Spark jobs, and their progress is reported. At the end
+        the views are dropped, and the thread's Spark job group from before the query is restored.
 
         Raises: `EngineFailed` if Spark fails.
         """
