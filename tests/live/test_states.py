@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.errors import EngineFailed, SetwiseError
-from setwise.live.states.base import Batch, History, join_batches
+from setwise.live.states.base import Batch, History, StateUpdate, join_batches
 from setwise.live.states.connect import default_state, is_file, open_state
 
 NONE = History(labels=(), counts=np.zeros((0, 0), dtype=np.int64), noise=np.zeros((0, 0), dtype=np.int64), marks=())
@@ -59,15 +59,10 @@ def draws():
 
 
 def count(state, rows, first, until, before, *, contributions=2, draw=None, public=()):
-    return state.count(
-        candidates(rows),
-        contributions=contributions,
-        first=first,
-        until=until,
-        before=before,
-        draw=draw or draws(),
-        public=public,
+    update = StateUpdate(
+        contributions=contributions, first=first, until=until, before=before, draw=draw or draws(), public=public
     )
+    return state.count(candidates(rows), update)
 
 
 def test_a_new_state_has_a_token_that_stays(address):

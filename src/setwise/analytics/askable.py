@@ -216,15 +216,9 @@ class Askable(ABC):
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
-        parameters: dict[str, Any] = {
-            "value": value,
-            "clip": clip,
-            "low": low,
-            "high": high,
-            "step": step,
-            "bounds": bounds,
-        }
-        return self._ask("sum", words, key, item=item, **parameters)
+        return self._ask(
+            "sum", words, key, item=item, value=value, clip=clip, low=low, high=high, step=step, bounds=bounds
+        )
 
     def mean(
         self,
@@ -250,9 +244,9 @@ class Askable(ABC):
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
-        parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
-        parameters["bounds"] = bounds
-        return self._ask("mean", words, key, item=item, **parameters)
+        return self._ask(
+            "mean", words, key, item=item, value=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds
+        )
 
     def quantile(
         self,
@@ -279,15 +273,9 @@ class Askable(ABC):
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
-        parameters: dict[str, Any] = {
-            "value": value,
-            "low": low,
-            "high": high,
-            "at": at,
-            "step": step,
-            "bounds": bounds,
-        }
-        return self._ask("quantile", words, key, item=item, **parameters)
+        return self._ask(
+            "quantile", words, key, item=item, value=value, low=low, high=high, at=at, step=step, bounds=bounds
+        )
 
     def distinct(
         self,
@@ -332,8 +320,9 @@ class Askable(ABC):
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
-        parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
-        return self._ask("variance", words, key, item=item, **parameters)
+        return self._ask(
+            "variance", words, key, item=item, value=value, low=low, high=high, per_user=per_user, bounds=bounds
+        )
 
     def stddev(
         self,
@@ -356,8 +345,9 @@ class Askable(ABC):
         - `key`: asking again under the same key returns the same answer at no cost. None makes a new key.
         - `words` state the groups (see `Grouping`) and the budget (see `BudgetWords`).
         """
-        parameters: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
-        return self._ask("stddev", words, key, item=item, **parameters)
+        return self._ask(
+            "stddev", words, key, item=item, value=value, low=low, high=high, per_user=per_user, bounds=bounds
+        )
 
     def _ask(
         self,

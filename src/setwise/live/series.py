@@ -46,7 +46,7 @@ from setwise.live.reading import (
 )
 from setwise.live.register import CLOSED, OPENED, Opening, is_recorded, openings_of
 from setwise.live.release import Released, is_same_release, read_releases, release_texts
-from setwise.live.states.base import LOST, History, SeriesState, join_batches
+from setwise.live.states.base import LOST, History, SeriesState, StateUpdate, join_batches
 from setwise.live.states.connect import default_state, is_file, open_state
 from setwise.live.terms import SeriesTerms, Unit, plan_drawn, plan_within
 from setwise.live.view import SeriesView, view_of
@@ -316,12 +316,14 @@ class LiveSeries:
         source = SystemRandomness() if randomness is None else randomness
         batch = state.count(
             read_candidates(self.terms, reader, history.periods, until),
-            contributions=self.totals.contributions,
-            first=history.periods,
-            until=until,
-            before=history,
-            draw=lambda count: self.totals.draw(count, source),
-            public=() if self.terms.domain is None else public_cells(self.terms.domain),
+            StateUpdate(
+                contributions=self.totals.contributions,
+                first=history.periods,
+                until=until,
+                before=history,
+                draw=lambda count: self.totals.draw(count, source),
+                public=() if self.terms.domain is None else public_cells(self.terms.domain),
+            ),
         )
         before = [] if not history.periods else state.batches()[:-1]
         return join_batches([*before, batch])

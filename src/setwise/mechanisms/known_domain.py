@@ -168,6 +168,15 @@ SMALLEST_RATE = Fraction(1, 10**9)
 LARGEST_PICK_EPSILON = Fraction(100)
 
 
+def _check_pick(mechanism: "Exponential | PermuteAndFlip") -> None:
+    """Turn the parameters of a mechanism that picks one candidate into exact fractions within their limits."""
+    set_fields(
+        mechanism,
+        epsilon=rational("epsilon", mechanism.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON),
+        score_range=rational("score_range", mechanism.score_range, SMALLEST_RATE, Fraction(LARGEST_SCORE)),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential:
     """The exponential mechanism: picks a candidate with probability proportional to exp(epsilon * score / score_range).
@@ -183,11 +192,7 @@ class Exponential:
     score_range: Fraction
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            epsilon=rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON),
-            score_range=rational("score_range", self.score_range, SMALLEST_RATE, Fraction(LARGEST_SCORE)),
-        )
+        _check_pick(self)
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one pick (a random choice of one candidate): one use of epsilon-bounded range."""
@@ -229,11 +234,7 @@ class PermuteAndFlip:
     score_range: Fraction
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            epsilon=rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON),
-            score_range=rational("score_range", self.score_range, SMALLEST_RATE, Fraction(LARGEST_SCORE)),
-        )
+        _check_pick(self)
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one pick (a random choice of one candidate): one use of epsilon-DP."""

@@ -1,7 +1,7 @@
 """Conversion of aggregate functions, such as AVG, of a SELECT over private rows into the statistics of a query."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -126,6 +126,22 @@ def _nodes(value: object) -> list[exp.Expr]:
     return [each for each in listed if isinstance(each, exp.Expr)]
 
 
+@dataclass(frozen=True, slots=True)
+class _AggregateCall:
+    """The parts of a call of an aggregate function, such as SUM(x, contribution_bounds_per_group => (0, 9)).
+
+    - `function` is the name of the function in capitals.
+    - `arguments` are its plain arguments, and `named` are those with a name, such as bounds.
+    - `condition` is the condition of FILTER, and `alias` the name of the result column; both may be None.
+    """
+
+    function: str
+    arguments: Sequence[exp.Expr]
+    named: Sequence[exp.Expr] = ()
+    condition: RowExpression | None = None
+    alias: str | None = None
+
+
 class AggregateReader:
     """Converts aggregate calls of a SQL syntax tree, such as AVG(x), into the `Statistic` objects of a private query.
 
@@ -192,6 +208,7 @@ class AggregateReader:
         function = str(node.this).upper()
         arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
         named = [each for each in node.expressions if type(each) is exp.Kwarg]
+        call = _AggregateCall(function, arguments, named, condition, alias)
         if function in _INSTEAD_OF:
             why, instead = _INSTEAD_OF[function]
             if instead is not None and arguments:
@@ -200,27 +217,20 @@ class AggregateReader:
         if function in ("COUNTIF", "COUNT_IF"):
             if len(arguments) != 1:
                 raise InvalidParameter(f"{function} takes one condition, not {len(arguments)} values")
-            return self._count_where(self._rows.read(arguments[0]), condition, named, function, alias)
+            return self._count_where(self._rows.read(arguments[0]), call)
         if function in _USERS and len(arguments) == 1:
-            return self._distinct([arguments[0]], named, condition, alias)
+            return self._distinct([arguments[0]], call)
         if function == "COUNT":
-            return self._count(arguments, named, condition, alias)
+            return self._count(call)
         if any(type(each) is exp.Distinct for each in arguments):
             raise unsupported(f"DISTINCT in {function}", "leave it out")
         if function in _SHARES:
-            return self._share(function, arguments, named, condition, alias)
-        return self._column_statistic(function, arguments, named, condition, alias)
+            return self._share(call)
+        return self._column_statistic(call)
 
-    def _column_statistic(
-        self,
-        function: str,
-        arguments: Sequence[exp.Expr],
-        named: Sequence[exp.Expr],
-        condition: RowExpression | None,
-        alias: str | None,
-        **more: Any,  # noqa: ANN401 - words of the statistic
-    ) -> Statistic:
-        function = _SYNONYMS.get(function, function)
+    def _column_statistic(self, call: _AggregateCall, **more: Any) -> Statistic:  # noqa: ANN401 - words of the statistic
+        """Return the statistic of a column that `call` states; `more` are further arguments of the statistic."""
+        function, arguments, named = _SYNONYMS.get(call.function, call.function), call.arguments, call.named
         if function not in _MEASURES:
             raise unsupported(function, f"write one of COUNT, COUNTIF, {', '.join(_MEASURES)}")
         make, written = _MEASURES[function]
@@ -231,8 +241,8 @@ class AggregateReader:
             ifs = Branch(expression, ConstantValue(1)), Branch(Negated(expression), ConstantValue(0))
             expression = Case(ifs[:1], ConstantValue(0)) if function == "SUM" else Case(ifs)
         if function == "SUM" and not named and (counted := _counted_condition(expression)) is not None:
-            return self._count_where(counted, condition, named, function, alias)
-        column = self._column(expression, condition, alias)
+            return self._count_where(counted, replace(call, function=function))
+        column = self._column(expression, call)
         rows = [each for each in named if written.takes_rows and each.this.name.lower() == ROWS]
         words = self._bounds([each for each in named if each not in rows], function, written.bounds)
         declared = None if words else self._declared_bounds(function, column)
@@ -270,18 +280,12 @@ class AggregateReader:
         rows = self._declared.rows_per_user
         return None if rows is None else {"low": min(0, low * rows), "high": max(0, high * rows)}
 
-    def _share(
-        self,
-        function: str,
-        arguments: Sequence[exp.Expr],
-        named: Sequence[exp.Expr],
-        condition: RowExpression | None,
-        alias: str | None,
-    ) -> Statistic:
-        if len(arguments) != 2:
-            raise InvalidParameter(f"{function} takes a column and a share, as in {function}(x, 0.5)")
-        share = number_of(arguments[1], f"the share of {function}")
-        return self._column_statistic("PERCENTILE_CONT", arguments[:1], named, condition, alias, at=share)
+    def _share(self, call: _AggregateCall) -> Statistic:
+        """Return the quantile that `call` states, as PERCENTILE_CONT(x, 0.5) does: its second argument is the share."""
+        if len(call.arguments) != 2:
+            raise InvalidParameter(f"{call.function} takes a column and a share, as in {call.function}(x, 0.5)")
+        share = number_of(call.arguments[1], f"the share of {call.function}")
+        return self._column_statistic(replace(call, function="PERCENTILE_CONT", arguments=call.arguments[:1]), at=share)
 
     def _within_group(self, node: exp.Expr, alias: str | None) -> Statistic:
         check_parts(node, "this", "expression")
@@ -295,7 +299,7 @@ class AggregateReader:
         share = number_of(call.expressions[0], f"the share of {function}")
         if ordered.args.get("desc"):
             share = 1 - Fraction(str(share))  # type: ignore[assignment]
-        return self._column_statistic("PERCENTILE_CONT", [ordered.this], [], None, alias, at=share)
+        return self._column_statistic(_AggregateCall("PERCENTILE_CONT", [ordered.this], alias=alias), at=share)
 
     def _quantiles(self, node: exp.Expr) -> tuple[int, Callable[[Fraction], Statistic]]:
         """Return (n, make) for `node`, the call APPROX_QUANTILES(x, n), which divides the values of x into n parts.
@@ -315,9 +319,8 @@ class AggregateReader:
         most = MOST_PARTS if not isinstance(node.parent, exp.Bracket) else 1000
         if not isinstance(parts, int) or not 2 <= parts <= most:
             raise InvalidParameter(f"the number of APPROX_QUANTILES must be 2 to {most}, not {parts}")
-        return parts, lambda share: self._column_statistic(
-            "PERCENTILE_CONT", arguments[:1], named, None, None, at=share
-        )
+        quantile = _AggregateCall("PERCENTILE_CONT", arguments[:1], named)
+        return parts, lambda share: self._column_statistic(quantile, at=share)
 
     def _element(self, node: exp.Expr) -> Statistic:
         """Return the quantile that `node`, one element of the array APPROX_QUANTILES(x, n), stands for.
@@ -339,37 +342,29 @@ class AggregateReader:
             raise unsupported("the least or greatest value", "one user decides it: take an inner element")
         return make(share)
 
-    def _count(
-        self,
-        arguments: Sequence[exp.Expr],
-        named: Sequence[exp.Expr],
-        condition: RowExpression | None,
-        alias: str | None,
-    ) -> Statistic:
-        match arguments:
+    def _count(self, call: _AggregateCall) -> Statistic:
+        """Return the number of rows, of filled cells or of distinct values that `call`, a call of COUNT, states."""
+        match call.arguments:
             case [exp.Distinct() as distinct]:
                 check_parts(distinct, "expressions")
-                return self._distinct(distinct.expressions, named, condition, alias)
-            case [exp.Star() | exp.Literal()] if condition is not None:
-                return self._count_where(condition, None, named, "COUNT(*)", alias)
+                return self._distinct(distinct.expressions, call)
+            case [exp.Star() | exp.Literal()] if call.condition is not None:
+                return self._count_where(call.condition, replace(call, function="COUNT(*)", condition=None))
             case [exp.Star() as star]:
                 check_parts(star)
-                return self._row_count(None, named, "COUNT(*)")
+                return self._row_count(None, call.named, "COUNT(*)")
             case [exp.Literal() | exp.Boolean()]:
-                return self._row_count(None, named, "COUNT(*)")
+                return self._row_count(None, call.named, "COUNT(*)")
             case [counted]:
-                column = self._column(self._rows.read(counted), condition, alias)
-                return self._row_count(column, named, f"COUNT({column})")
+                column = self._column(self._rows.read(counted), call)
+                return self._row_count(column, call.named, f"COUNT({column})")
             case _:
-                raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {len(arguments)} values")
+                many = len(call.arguments)
+                raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {many} values")
 
-    def _distinct(
-        self,
-        expressions: Sequence[exp.Expr],
-        named: Sequence[exp.Expr],
-        condition: RowExpression | None,
-        alias: str | None,
-    ) -> Statistic:
+    def _distinct(self, expressions: Sequence[exp.Expr], call: _AggregateCall) -> Statistic:
+        """Return the number of distinct values of `expressions`, or the number of users, if they name the user."""
+        named = call.named
         written = f"COUNT(DISTINCT {', '.join(each.name or construct_of(each) for each in expressions)})"
         is_tuple = bool(expressions) and isinstance(expressions[0], exp.Tuple)
         columns = expressions[0].expressions if is_tuple else list(expressions)
@@ -382,7 +377,7 @@ class AggregateReader:
         if len(values) > 1:  # a control character between the values, so that ('a', 'bc') and ('ab', 'c') differ
             parts = [part for each in values for part in (each, ConstantValue("\x1f"))][:-1]
             values = [Call(Function.CONCAT, tuple(parts))]
-            alias = ", ".join(each.sql(dialect="duckdb") for each in columns)
+            call = replace(call, alias=", ".join(each.sql(dialect="duckdb") for each in columns))
         only = _of_user(values[0], self._user)
         if only is None:
             words = self._bounds(named, written, GROUP_BOUNDS)
@@ -390,7 +385,7 @@ class AggregateReader:
                 raise InvalidParameter(
                     f"the bounds of {written} are (0, the most distinct values of one user), or AUTO to have it found"
                 )
-            column = self._column(values[0], condition, alias)
+            column = self._column(values[0], call)
             if "high" in words or self.has_one_row:
                 return Distinct(column=column, per_user=words.get("high", 1))
             statistic = Distinct(column=column, per_user=self._declared.rows_per_user)
@@ -399,23 +394,18 @@ class AggregateReader:
             return statistic
         if named:
             raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
-        chosen = _conjunction(only if only is not True else None, condition)
+        chosen = _conjunction(only if only is not True else None, call.condition)
         if chosen is None:
             return Count(most=1)
         # Text, and not the 1 of COUNTIF, so that the two conditions are two columns and their counts have two names.
-        return Count(most=1, column=self._compute(Case((Branch(chosen, ConstantValue("counted")),)), alias))
+        return Count(most=1, column=self._compute(Case((Branch(chosen, ConstantValue("counted")),)), call.alias))
 
-    def _count_where(
-        self,
-        condition: RowExpression,
-        more: RowExpression | None,
-        named: Sequence[exp.Expr],
-        function: str,
-        alias: str | None,
-    ) -> Statistic:
-        both = _conjunction(condition, more)
+    def _count_where(self, condition: RowExpression, call: _AggregateCall) -> Statistic:
+        """Return the number of rows for which `condition` and, if `call` has FILTER, the condition of FILTER hold."""
+        both = _conjunction(condition, call.condition)
         assert both is not None
-        return self._row_count(self._compute(Case((Branch(both, ConstantValue(1)),)), alias), named, function)
+        column = self._compute(Case((Branch(both, ConstantValue(1)),)), call.alias)
+        return self._row_count(column, call.named, call.function)
 
     def _row_count(self, column: str | None, named: Sequence[exp.Expr], function: str) -> Statistic:
         words = self._bounds(named, function, GROUP_BOUNDS)
@@ -431,10 +421,11 @@ class AggregateReader:
             raise InvalidParameter(f"the lower bound of {function} must be 0, not {words['low']}")
         return Count(most=words["high"], column=column)
 
-    def _column(self, expression: RowExpression, condition: RowExpression | None, alias: str | None) -> str:
-        if condition is not None:
-            return self._compute(Case((Branch(condition, expression),)), alias)
-        return expression.name if isinstance(expression, ColumnValue) else self._compute(expression, alias)
+    def _column(self, expression: RowExpression, call: _AggregateCall) -> str:
+        """Return the name of the column with the values of `expression`, null where the FILTER of `call` fails."""
+        if call.condition is not None:
+            return self._compute(Case((Branch(call.condition, expression),)), call.alias)
+        return expression.name if isinstance(expression, ColumnValue) else self._compute(expression, call.alias)
 
     def _bounds(self, named: Sequence[exp.Expr], function: str, wanted: str) -> dict[str, Any]:
         """Return the clipping bounds that a call of the aggregate `function` states, as arguments for a `Statistic`.

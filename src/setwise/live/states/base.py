@@ -140,38 +140,46 @@ Draw = Callable[[int], NDArray[np.int64]]
 """A function that returns the given number of independent noise values for the series."""
 
 
-def counted_batch(
-    before: History,
-    pair_counts: Sequence[tuple[str | int, int, int]],
-    first: int,
-    until: int,
-    draw: Draw,
-    public: Sequence[str | int] = (),
-) -> Batch:
-    """Return the batch (counts and noise) of the periods `first` to `until` - 1 of a live series, with fresh noise.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateUpdate:
+    """One update of a private state: it counts the periods `first` to `until` - 1 of a live series, with fresh noise.
 
-    The counts are numbers of new users: those who were not counted in the group before.
-
+    - `contributions` is the most groups in which one user counts. Groups in which the user was counted before come
+      first, then new groups in the order of days; further groups are left out.
     - `before` has the counts and noise of the earlier periods.
-    - `pair_counts` lists (group, period, number of new users).
     - `draw(n)` returns n independent noise values as integers. They are stored as they are; their unit is a fraction of
       a user (2^-bits) that the series' noise mechanism chose.
-    - `public` are the public groups. If `before` has no groups yet, they become the first groups of the batch, also
-      those without users, because all public groups are shown.
+    - `public` are the public groups. The first batch has all of them, also those without users, because all public
+      groups are shown.
     """
-    listed = () if before.labels else tuple(public)
-    known = {*before.labels, *listed}
-    added = (*listed, *sorted({label for label, _, _ in pair_counts if label not in known}, key=str))
-    places = {label: place for place, label in enumerate((*before.labels, *added))}
-    counts = np.zeros((len(places), until - first), dtype=np.int64)
-    for label, period, count in pair_counts:
-        counts[places[label], period - first] = count
-    noise = draw(counts.size).reshape(counts.shape)
-    # Noise of a new group for earlier periods can be drawn this late, because noise is independent of the data and no
-    # number of the group was shown before.
-    earlier = draw(len(added) * first).reshape(len(added), first)
-    mark = secrets.token_hex(16)
-    return Batch(first=first, until=until, labels=added, counts=counts, noise=noise, earlier=earlier, mark=mark)
+
+    contributions: int
+    first: int
+    until: int
+    before: History
+    draw: Draw
+    public: Sequence[str | int] = ()
+
+    def batch(self, pair_counts: Sequence[tuple[str | int, int, int]]) -> Batch:
+        """Return the batch to store: the counts in `pair_counts`, and fresh noise.
+
+        `pair_counts` lists (group, period, number of new users). A new user is one who was not counted in the group
+        before.
+        """
+        first, until, before = self.first, self.until, self.before
+        listed = () if before.labels else tuple(self.public)
+        known = {*before.labels, *listed}
+        added = (*listed, *sorted({label for label, _, _ in pair_counts if label not in known}, key=str))
+        places = {label: place for place, label in enumerate((*before.labels, *added))}
+        counts = np.zeros((len(places), until - first), dtype=np.int64)
+        for label, period, count in pair_counts:
+            counts[places[label], period - first] = count
+        noise = self.draw(counts.size).reshape(counts.shape)
+        # Noise of a new group for earlier periods can be drawn this late, because noise is independent of the data and
+        # no number of the group was shown before.
+        earlier = self.draw(len(added) * first).reshape(len(added), first)
+        mark = secrets.token_hex(16)
+        return Batch(first=first, until=until, labels=added, counts=counts, noise=noise, earlier=earlier, mark=mark)
 
 
 class SeriesState(ABC):
@@ -207,25 +215,11 @@ class SeriesState(ABC):
         """Return the batches of the series so far, in order; each has the counts and noise that one update stored."""
 
     @abstractmethod
-    def count(
-        self,
-        candidates: "pa.Table",
-        *,
-        contributions: int,
-        first: int,
-        until: int,
-        before: History,
-        draw: Draw,
-        public: Sequence[str | int],
-    ) -> Batch:
+    def count(self, candidates: "pa.Table", update: StateUpdate) -> Batch:
         """Count the pairs of user and group in `candidates` that were not counted before; store and return the counts.
 
-        - `candidates` has the columns u (the user, as text), g (the group), day and period.
-        - `contributions` is the most groups in which one user counts. Groups in which the user was counted before come
-          first, then new groups in the order of days; further groups are left out.
-        - The result has counts and fresh noise of the periods `first` to `until` - 1.
-        - `before` has the counts and noise of the earlier periods, and `draw` makes the noise.
-        - `public` are the public groups. The first batch has all of them, also those without users.
+        `candidates` has the columns u (the user, as text), g (the group), day and period. `update` says which periods
+        are counted, and makes the noise.
 
         Ensures: the whole call is one transaction. When it returns, the pairs and the batch are durable; when it
         raises, neither is stored.

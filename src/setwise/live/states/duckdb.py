@@ -5,7 +5,7 @@ A live series is a set of noisy user counts that is charged once and released pe
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +17,9 @@ from setwise.live.states.base import (
     SELECTION,
     UNSEEN,
     Batch,
-    Draw,
-    History,
     SeriesState,
+    StateUpdate,
     busy,
-    counted_batch,
     text_candidates,
 )
 
@@ -93,17 +91,7 @@ class DuckDBState(SeriesState):
             rows = connection.execute("SELECT body FROM batches ORDER BY start").fetchall()
         return [Batch.read(body) for (body,) in rows]
 
-    def count(
-        self,
-        candidates: "pa.Table",
-        *,
-        contributions: int,
-        first: int,
-        until: int,
-        before: History,
-        draw: Draw,
-        public: Sequence[str | int],
-    ) -> Batch:
+    def count(self, candidates: "pa.Table", update: StateUpdate) -> Batch:
         rows, label_of = text_candidates(candidates)
         with self._working() as connection, _transaction(connection):
             connection.register("candidates", rows)
@@ -112,16 +100,18 @@ class DuckDBState(SeriesState):
                 pairs="pairs",
                 unseen=UNSEEN.format(pairs="pairs"),
                 order="md5(concat((SELECT token FROM series), fresh.u, chr(10), fresh.g))",
-                contributions=int(contributions),
+                contributions=int(update.contributions),
             )
             connection.execute(f"INSERT INTO pairs {new}")
             connection.unregister("candidates")
             counted = connection.execute(
-                "SELECT g, period, COUNT(*) FROM pairs WHERE period >= $first GROUP BY ALL", {"first": first}
+                "SELECT g, period, COUNT(*) FROM pairs WHERE period >= $first GROUP BY ALL", {"first": update.first}
             ).fetchall()
             counts = [(label_of(group), int(period), int(count)) for group, period, count in counted]
-            batch = counted_batch(before, counts, first, until, draw, public)
-            connection.execute("INSERT INTO batches VALUES ($start, $body)", {"start": first, "body": batch.to_text()})
+            batch = update.batch(counts)
+            connection.execute(
+                "INSERT INTO batches VALUES ($start, $body)", {"start": update.first, "body": batch.to_text()}
+            )
         return batch
 
     def destroy(self) -> None:

@@ -32,7 +32,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from setwise.live.states.base import Batch, Draw, History, SeriesState, busy, counted_batch, text_candidates
+from setwise.live.states.base import Batch, SeriesState, StateUpdate, busy, text_candidates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,26 +62,16 @@ class MarkedState(SeriesState):
     def batches(self) -> list[Batch]:
         return [batch for _, batch in self._valid_batches()]
 
-    def count(
-        self,
-        candidates: "pa.Table",
-        *,
-        contributions: int,
-        first: int,
-        until: int,
-        before: History,
-        draw: Draw,
-        public: Sequence[str | int],
-    ) -> Batch:
+    def count(self, candidates: "pa.Table", update: StateUpdate) -> Batch:
         rows, label_of = text_candidates(candidates)
         valid = self._valid_batches()
-        if (valid[-1][1].until if valid else 0) != first:
+        if (valid[-1][1].until if valid else 0) != update.first:
             raise busy(self._name)
         attempt = uuid.uuid4().hex
-        rows_of_pairs = self._store_pairs(rows, attempt, [number for number, _ in valid], contributions)
+        rows_of_pairs = self._store_pairs(rows, attempt, [number for number, _ in valid], update.contributions)
         counts = [(label_of(group), period, count) for group, period, count in rows_of_pairs]
-        batch = counted_batch(before, counts, first, until, draw, public)
-        if not self._write_marker(first, json.dumps({"attempt": attempt, "batch": batch.to_text()})):
+        batch = update.batch(counts)
+        if not self._write_marker(update.first, json.dumps({"attempt": attempt, "batch": batch.to_text()})):
             raise busy(self._name)
         return batch
 

@@ -4,7 +4,7 @@ A live series is a set of noisy user counts that is charged once and released pe
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,9 @@ from setwise.live.states.base import (
     SELECTION,
     UNSEEN,
     Batch,
-    Draw,
-    History,
     SeriesState,
+    StateUpdate,
     busy,
-    counted_batch,
     text_candidates,
 )
 
@@ -101,17 +99,7 @@ class PostgresqlState(SeriesState):
             ).fetchall()
         return [Batch.read(body) for (body,) in rows]
 
-    def count(
-        self,
-        candidates: "pa.Table",
-        *,
-        contributions: int,
-        first: int,
-        until: int,
-        before: History,
-        draw: Draw,
-        public: Sequence[str | int],
-    ) -> Batch:
+    def count(self, candidates: "pa.Table", update: StateUpdate) -> Batch:
         rows, label_of = text_candidates(candidates)
         labels = {_storable(group): group for group in rows.column("g").unique().to_pylist()}
         with self._transaction() as connection:
@@ -136,9 +124,9 @@ class PostgresqlState(SeriesState):
                 unseen=UNSEEN.format(pairs=own_pairs),
                 order="md5(concat((SELECT token FROM setwise_live_series WHERE series = %(series)s), "
                 "fresh.u, chr(10), fresh.g))",
-                contributions=int(contributions),
+                contributions=int(update.contributions),
             )
-            named = {"series": self._name, "first": first}
+            named = {"series": self._name, "first": update.first}
             connection.execute(f"INSERT INTO setwise_live_pairs SELECT %(series)s, n.* FROM ({new}) AS n", named)
             counted = connection.execute(
                 "SELECT g, period, COUNT(*) FROM setwise_live_pairs WHERE series = %(series)s AND period >= %(first)s "
@@ -146,9 +134,9 @@ class PostgresqlState(SeriesState):
                 named,
             ).fetchall()
             counts = [(label_of(labels[group]), int(period), int(count)) for group, period, count in counted]
-            batch = counted_batch(before, counts, first, until, draw, public)
+            batch = update.batch(counts)
             connection.execute(
-                "INSERT INTO setwise_live_batches VALUES (%s, %s, %s)", (self._name, first, batch.to_text())
+                "INSERT INTO setwise_live_batches VALUES (%s, %s, %s)", (self._name, update.first, batch.to_text())
             )
         return batch
 

@@ -5,7 +5,7 @@ one user changes, on its x axis; the second has several histograms, each of l0-s
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
@@ -13,6 +13,7 @@ from setwise.accounting.conversions import gaussian_to_approx
 from setwise.accounting.guarantees import ApproxDP, Gaussian, Use
 from setwise.accounting.methods.moments import zero_concentrated_sum
 from setwise.paper import chart
+from setwise.paper.chart import Stroke
 from setwise.paper.figure import Cell, Claim, ClaimRelation, Figure, Table
 from setwise.paper.formulas import (
     gaussian_histogram,
@@ -182,24 +183,43 @@ def claims_once(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw_once(table: Table) -> "chart.Picture":
-    """Return a picture of the overall epsilon of a noisy histogram against the number of counts that one user changes.
+_PUBLISHED = (
+    ("laplace", chart.PAPER, "Laplace noise (lem:peeling_lap)"),
+    ("gaussian_zcdp", chart.PAPER_TOO, "Gaussian noise with zCDP (lem:GM)"),
+)
+"""The curves that both figures have: column of the table, stroke, and label."""
 
-    There is one panel per epsilon of a single count with Laplace noise. `table` is a result of `compute_once`.
+
+def _draw(
+    table: Table, x: str, curves: Sequence[tuple[str, Stroke, str]], height: float, axis: str, reach: tuple[int, int]
+) -> "chart.Picture":
+    """Return a picture of overall epsilons with one panel for each epsilon of a single count with Laplace noise.
+
+    - `table` has the column `x`, and a column for each of `curves`: (column, stroke, label).
+    - `height` is the height of the picture in inches.
+    - `axis` is the name of the horizontal axis, and `reach` its ends.
     """
-    picture, axes = chart.panels(2, (9.4, 4.7))
+    picture, axes = chart.panels(2, (9.4, height))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
         part = table.where("epsilon", epsilon)
-        x = part.numbers("sensitivity")
-        chart.line(panel, x, part.numbers("laplace"), chart.PAPER, "Laplace noise (lem:peeling_lap)")
-        chart.line(panel, x, part.numbers("gaussian_zcdp"), chart.PAPER_TOO, "Gaussian noise with zCDP (lem:GM)")
-        chart.line(panel, x, part.numbers("gaussian"), chart.BATCH, "optimal Gaussian, l2-sensitivity (lem:AGM)")
-        chart.line(panel, x, part.numbers("ours_laplace"), chart.OURS, "ours: Laplace noise by its own loss")
-        panel.set(xlim=(0, 100), ylim=(0, None), xlabel="l0-sensitivity (counts one user changes)")
-        panel.set(ylabel="overall epsilon, delta = 1e-6")
+        for column, stroke, label in (*_PUBLISHED, *curves):
+            chart.line(panel, part.numbers(x), part.numbers(column), stroke, label)
+        panel.set(xlim=reach, ylim=(0, None), xlabel=axis, ylabel="overall epsilon, delta = 1e-6")
         panel.set_title(f"Laplace scale {1 / epsilon:g}, Gaussian sigma {equal_sigma(epsilon):.3g}", loc="left")
     chart.legend_below(picture, axes[0], 2)
     return picture
+
+
+def draw_once(table: Table) -> "chart.Picture":
+    """Return a picture of the overall epsilon of a noisy histogram against the number of counts that one user changes.
+
+    `table` is a result of `compute_once`.
+    """
+    curves = (
+        ("gaussian", chart.BATCH, "optimal Gaussian, l2-sensitivity (lem:AGM)"),
+        ("ours_laplace", chart.OURS, "ours: Laplace noise by its own loss"),
+    )
+    return _draw(table, "sensitivity", curves, 4.7, "l0-sensitivity (counts one user changes)", (0, 100))
 
 
 ONCE = Figure(
@@ -313,23 +333,14 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
 def draw_composed(table: Table) -> "chart.Picture":
     """Return a picture of the overall epsilon of composed noisy histograms against the number of these histograms.
 
-    There is one panel per epsilon of a single count with Laplace noise. `table` is a result of `compute_composed`.
+    `table` is a result of `compute_composed`.
     """
-    picture, axes = chart.panels(2, (9.4, 4.9))
-    for panel, epsilon in zip(axes, EPSILONS, strict=True):
-        part = table.where("epsilon", epsilon)
-        x = part.numbers("histograms")
-        chart.line(panel, x, part.numbers("laplace"), chart.PAPER, "Laplace noise (lem:peeling_lap)")
-        chart.line(panel, x, part.numbers("gaussian_zcdp"), chart.PAPER_TOO, "Gaussian noise with zCDP (lem:GM)")
-        label = "optimal Gaussian (lem:AGM), composed as (epsilon, delta)"
-        chart.line(panel, x, part.numbers("gaussian_composed"), chart.BATCH, label)
-        chart.line(panel, x, part.numbers("ours_gaussian"), chart.OURS, "ours: one Gaussian, exactly")
-        chart.line(panel, x, part.numbers("ours_laplace"), chart.OURS_TOO, "ours: Laplace noise by its own loss")
-        panel.set(xlim=(2, 10), ylim=(0, None), xlabel="histograms k, each of l0-sensitivity 10")
-        panel.set(ylabel="overall epsilon, delta = 1e-6")
-        panel.set_title(f"Laplace scale {1 / epsilon:g}, Gaussian sigma {equal_sigma(epsilon):.3g}", loc="left")
-    chart.legend_below(picture, axes[0], 2)
-    return picture
+    curves = (
+        ("gaussian_composed", chart.BATCH, "optimal Gaussian (lem:AGM), composed as (epsilon, delta)"),
+        ("ours_gaussian", chart.OURS, "ours: one Gaussian, exactly"),
+        ("ours_laplace", chart.OURS_TOO, "ours: Laplace noise by its own loss"),
+    )
+    return _draw(table, "histograms", curves, 4.9, "histograms k, each of l0-sensitivity 10", (2, 10))
 
 
 COMPOSED = Figure(
