@@ -94,10 +94,11 @@ class Solver(Hashable, Protocol):
 
 
 def solved_by(solver: Solver) -> AnswerTarget:
-    """Return a function (target, width) -> bracket that calls `solver`, as the field `answer` of a `Bound`.
+    """Return a function (target, width) -> bracket that calls `solver`; a `Bound` keeps it in its field `answer`.
 
-    A target asks for the delta at an epsilon or the epsilon at a delta, and `solver` has a method for each of the two.
-    A bracket is a certified interval. The width is relative to the bracket's upper end, or None for the default.
+    A target asks for the delta at an epsilon or for the epsilon at a delta. `solver` has a method for each of the two,
+    and the returned function calls the right one. A bracket is a certified interval. The width is relative to the
+    bracket's upper end, or None for the default.
     """
     return lambda target, width: _solve(solver, target, width)
 

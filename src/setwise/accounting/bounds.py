@@ -1,8 +1,9 @@
-"""The proven bounds on the delta or epsilon of a composition, chosen by its uses and its interaction, tightest first.
+"""The proven bounds on the delta or epsilon of a composition, tightest first.
 
-Uses are classified once by how they compose: linear (a fixed dominating pair), bounded range, or a class of mechanisms
-of which only moments of the privacy loss are known. A `Bound` answers one `Target`: the delta at an epsilon, or the
-epsilon at a delta.
+Which bounds apply depends on the uses and on the interaction (what the analyst may choose on the fly). Uses are
+classified once by how they compose: linear (a fixed dominating pair), bounded range, or a class of mechanisms of which
+only moments of the privacy loss are known. A `Bound` answers one `Target`: the delta at an epsilon, or the epsilon at a
+delta.
 """
 
 import contextlib

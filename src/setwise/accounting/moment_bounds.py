@@ -1,7 +1,7 @@
-"""Bounds on delta and epsilon from sums over the uses: of moments, zCDP parameters, epsilons or prices.
+"""Quick bounds on delta and epsilon, computed from sums over the uses of a composition.
 
-The bounds that `filter_bounds` yields also hold if the parameters of uses are chosen on the fly, under a privacy
-filter.
+The sums are of moments of the privacy loss, of zCDP parameters, of epsilons or of prices. The bounds of `filter_bounds`
+also hold if an analyst chooses the parameters of uses on the fly and a privacy filter refuses uses beyond a budget.
 """
 
 import math

@@ -81,8 +81,9 @@ class Wallet:
         """Return the largest Gaussian wallet (a budget of mu squared) whose uses together are (epsilon, delta)-DP.
 
         Mu is sensitivity / sigma of a Gaussian mechanism. The share `failure_share` of delta is set aside for outright
-        failures (in which everything may be revealed). The field `loss_limit` of the result is about `epsilon`: uses
-        whose largest losses add up to at most this are admitted even if the mu squared cannot pay for them.
+        failures (in which everything may be revealed). The wallet also has a second rule, with a limit of about
+        `epsilon` (field `loss_limit`): it also admits a use that the mu squared cannot pay for, as long as the largest
+        privacy losses of all uses add up to at most this limit.
 
         Raises: `InvalidParameter` if too little of delta remains for the wallet.
         """

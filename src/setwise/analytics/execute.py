@@ -307,10 +307,11 @@ def _read_outcome(stored: str) -> str:
 
 
 class _EngineFailures:
-    """Remembers the last error that an engine raised, so that a caller can tell it from any other error.
+    """Remembers whether an error came from the engine that reads the table, because only such an error may be shown.
 
-    By their contract (`Engine`), engines fail with `EngineFailed`, `UnsuitableTable` or `UnknownColumn`, with constant
-    messages that depend on no value in the table. Other errors that a reader raises do not count as engine failures.
+    By their contract (`Engine`), engines fail with `EngineFailed`, `UnsuitableTable` or `UnknownColumn`, and with
+    constant messages that depend on no value in the table. Any other error might quote private rows, so the caller
+    stores a refusal in its place.
     """
 
     def __init__(self) -> None:
@@ -552,10 +553,11 @@ def _answer(
 
 
 def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
-    """Return a sentence on which parameters of the question would show more items than the released `items`.
+    """Return a sentence on how to see more items than the released `items`, as in "90 with epsilon = 2 would do".
 
-    `planned` is the question's plan. The result is "" if guarantees that an account registered in advance pay. The
-    sentence could only suggest another epsilon, but a question that is paid in this way states no epsilon.
+    The example says that with this epsilon an item would be shown from a count of 90 on. `planned` is the question's
+    plan. The result is "" if the account pays with guarantees that it registered in advance, because such a question
+    states no epsilon that could be raised.
     """
     if planned.total is None:
         return ""

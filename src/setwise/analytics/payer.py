@@ -152,8 +152,10 @@ class OneOff:
     def guarantee(self, delta: float, claimed: Interaction) -> CertifiedBound:
         """Return the certified epsilon, at the overall `delta`, of all questions so far together.
 
-        `claimed` says what the analyst chose after seeing answers: for example only the order of the questions, or also
-        the questions and their budgets.
+        `claimed` is what the caller says about the analyst. If it is adaptive, the analyst chose questions and budgets
+        after seeing answers. For set-wise, for example, only the order of fixed mechanisms was chosen, and the epsilon
+        is smaller.
+
         Requires: at least one question was charged.
         """
         if claimed is Interaction.ADAPTIVE:

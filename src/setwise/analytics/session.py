@@ -326,10 +326,10 @@ class Session(Askable):
             raise BudgetExhausted(with_suggestion(str(refused), suggestion)) from None
 
     def _ask_within(self, query: Query, budget: AskedBudget, key: str) -> PrivateAnswer:
-        """Plan `query` within `budget`, charge it under `key`, and return the noisy answer.
+        """Plan `query` within `budget`, charge the payer under the idempotency `key`, and return the noisy answer.
 
-        The kind of noise is the one that `budget` names, or else the planner's choice. Unlike `ask`, this method does
-        not try other noise if the account cannot pay.
+        The noise is of the kind that `budget` names, or else of the kind that the planner chooses. Unlike `ask`, this
+        method does not try other kinds of noise if the account cannot pay.
         """
         planned = self.plan(query, budget)
         budget_to_pay = planned.total if isinstance(budget, Within) else budget

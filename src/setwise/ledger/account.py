@@ -328,11 +328,14 @@ class Account:
         )
 
         def check_settlement(connection: Connection) -> list[Draft]:
-            """Check that the answer may be stored; return the entry to append, which has the answer and the refund.
+            """Check that the answer may be stored for its charge; return a list with the entry to append.
 
-            The charge is that of `receipt`, an argument of the function around this one. Raises `Refused` if the
-            account has no such charge, or if the charge has an answer already. Raises `InvalidParameter` if the refund
-            exceeds the charge, or if a part of the answer was released before.
+            The entry has the answer and the refund. The charge is that of `receipt`, an argument of the function around
+            this one.
+
+            Raises: `Refused` if the account has no such charge, or if the charge has an answer already.
+            `InvalidParameter` if the refund exceeds the charge, or if a part of the answer was released before, which
+            forbids a refund.
             """
             state = settlement_state(connection, self._account_id, receipt.key)
             if state.charged is None or state.is_settled:

@@ -152,9 +152,10 @@ class MenuTotals:
         }
 
     def _cost(self, uses: Sequence[Use]) -> int:
-        """Return how many units of the balance "menu" the `uses` (guarantees with counts) cost together.
+        """Return how many units of the account's budget the `uses` (guarantees with counts) cost together.
 
-        The account's menu is a fixed list of guarantees, each with a fixed cost in units of the balance "menu".
+        The account's menu is a fixed list of guarantees, each with a fixed cost in units of the balance "menu". The
+        probability of outright failure is not part of the result, because another balance, "failure", pays for it.
         """
         menu, cost = self.menu, 0
         for use in uses:

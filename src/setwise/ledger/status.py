@@ -198,11 +198,11 @@ class AccountStatus:
         return max(by_wallet, self._summed_epsilon_left)
 
     def epsilon_left_after(self, uses: Sequence[Use]) -> float | None:
-        """Return what `epsilon_left` would be after a charge of `uses` (privacy guarantees with counts).
+        """Return the largest epsilon of one further question after a charge of `uses`; nothing is charged.
 
-        `epsilon_left` is the largest epsilon of one further question. The result is None if the account does not pay
-        from a wallet (a budget in mu squared), if it has registered guarantees, or if it cannot pay for `uses`. Nothing
-        is charged.
+        `uses` are privacy guarantees with counts, and the result is what `epsilon_left` would be. It is None if the
+        account cannot pay for `uses`, if it does not pay from a wallet (a budget in mu squared), or if it has
+        guarantees that were registered when it was opened.
         """
         totals = self.terms.totals
         if self.terms.uses or not isinstance(totals, WalletTotals):
@@ -382,8 +382,10 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 class Joint:
     """The joint promise of the accounts on a dataset: `epsilon` at `delta`, even if analysts pool all answers.
 
-    - `accounts` are the accounts' names.
-    - `periods` is the number of budget periods that the promise covers, for each account whose budget starts afresh.
+    - `dataset` is the name of the dataset, and `accounts` are the names of its accounts.
+    - `periods`: the budget of some accounts starts afresh in each calendar period, such as a month. The promise covers
+      this many periods of these accounts.
+    - `epsilon` is a certified bound.
     - `cap` is the status of the dataset's cap (a joint budget for all its accounts), or None without a cap.
     - `unit` is the unit of privacy that all these accounts protect, such as "user".
     """

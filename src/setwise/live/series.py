@@ -509,15 +509,15 @@ def _absolute_address(address: str) -> str:
 def _plan_for_account(
     terms: SeriesTerms, account: Account, *, epsilon: float | None, delta: float | None, counts: str | None
 ) -> RunningTotals:
-    """Return the noise mechanism of a series with these `terms` that the existing `account` pays for.
+    """Return the noise mechanism of a series with these `terms`, which the existing `account` is to pay for.
 
-    Exactly one of `epsilon` and `counts` decides the noise.
+    The noise follows from `epsilon` or from `counts`, of which exactly one is given:
 
     - `epsilon`: the noise makes the whole series (`epsilon`, `delta`)-DP.
-    - `counts` is a Gaussian guarantee that is registered with the account, such as "gaussian:20". `delta` is then the
-      probability that the threshold for private groups shows a group with only one user.
+    - `counts` is one Gaussian guarantee as text, such as "gaussian:20", which the account pays as one use. `delta` is
+      then only the probability that the threshold for private groups shows a group with only one user.
 
-    Raises `InvalidParameter` if neither or both are given.
+    Raises: `InvalidParameter` if neither or both are given.
     """
     if epsilon is not None:
         if counts is not None or delta is None:

@@ -34,9 +34,10 @@ delta by default (`setwise.accounting.wallet`), so the last share fits into it.
 
 
 class Unit:
-    """The names of the units of privacy, which say whose rows are protected together.
+    """The units of privacy of a live series: what is protected as a whole.
 
-    "user" protects all rows of a user together, and "user,day" all rows of one user on one day.
+    "user" protects all rows of a user together. "user,day" protects all rows of one user on one day together, which is
+    a weaker promise.
     """
 
     USER = "user"

@@ -428,10 +428,11 @@ def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float
 
 
 def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
-    """Return the search for a bound on a user's rows in a group, from 2 rows to `most` rows.
+    """Return the search for a good limit on how many rows of a user count in one group.
 
-    The search adds Laplace noise of scale `scale` to the number of users in each bin (range of numbers of rows), so one
-    search is (1 / scale)-DP. A bound of 1 row is never chosen, because the answer would then be the number of users.
+    The search chooses a limit from 2 to `most` rows. A limit of 1 is never chosen, because the answer would then be the
+    number of users. `scale` is the scale of the Laplace noise on the number of users in each bin (a range of numbers of
+    rows). A user is in one bin, so one search is (1 / scale)-DP.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 
@@ -506,11 +507,11 @@ class LaplaceSums:
 
 
 def laplace_sum_radius(scales: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
-    """Return for each row of `scales` a radius that a sum of Laplace noises rarely exceeds.
+    """Return, for each row of `scales`, a number that a sum of Laplace noises rarely exceeds.
 
-    The search for contribution bounds takes a sum of noisy numbers above the radius as a sign of users. The sum of
-    independent Laplace noises with the scales of the row exceeds the radius, in absolute value, with probability at
-    most `chance`.
+    A row has the noise scales of the terms of one sum. The sum of independent Laplace noises with these scales exceeds
+    the result, in absolute value, with probability at most `chance`. A search for contribution bounds adds up noisy
+    numbers of users; a larger sum is taken as a sign that there are users.
 
     >>> laplace_sum_radius(np.array([[10.0]]), 0.05).round(2).tolist()
     [29.96]

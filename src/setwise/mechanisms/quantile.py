@@ -133,11 +133,12 @@ class GridQuantiles:
 
     @property
     def guarantee(self) -> BoundedRange:
-        """The privacy guarantee of one level of picks, a step in picking several quantiles: epsilon-bounded range.
+        """The privacy cost of one level of the search for several quantiles: epsilon-bounded range.
 
-        The first level picks the middle quantile, which cuts the values into two parts. The next level picks one
-        quantile in each part, and so on. The picks of a level together cost no more than one pick, because a user adds
-        at most one value to all parts together.
+        Each quantile is picked by the exponential mechanism with this epsilon. The first level picks the middle
+        quantile, which cuts the values into two parts. The next level picks one quantile in each part, and so on. All
+        picks of a level together cost no more than one pick, because a user adds at most one value to all parts
+        together.
         """
         return BoundedRange(epsilon=float_above(self.epsilon))
 

@@ -107,11 +107,12 @@ class Estimate:
 class Item:
     """One released group, with its count or with estimates of other statistics.
 
+    - `label` is the group key.
     - `noisy` is the exact count plus noise; it may be negative. To sum counts of several items, add up `noisy`.
-    - `count` is the number to show: `noisy`, or the smallest exact count that a listed group can have (0 or 1) if
-      `noisy` is below it. If the order of the groups was released before the counts, `count` is fitted to this order.
+    - `count` is the number to show to people. It is `noisy`, but at least the smallest exact count that a listed group
+      can have (0 or 1). If the order of the groups was released before the counts, counts are adjusted to this order.
     - `interval` is a confidence interval of the exact count.
-    - `estimates` has one entry for each other statistic.
+    - `estimates` has one entry for each statistic that is not a count, such as a mean.
 
     `noisy`, `count` and `interval` are None if no count was released.
     """

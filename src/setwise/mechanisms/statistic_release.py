@@ -53,14 +53,16 @@ class GroupTable:
 class GroupReading:
     """The input for releasing statistics of groups: the exact numbers, the groups, and the source of noise.
 
-    - `table` has the exact numbers.
+    - `table` has the exact numbers. Each statistic reads one or several of its columns (measures), which follow each
+      other.
     - `labels` are the groups whose statistics are released.
-    - `offsets` has, for each statistic, the index in the table of its first measure (a column of numbers).
+    - `offsets` has, for each statistic, the index of its first measure.
     - `found` is the release that found the groups; None if the groups were fixed before.
     - `confidence` is the probability with which an interval holds.
-    - `picked` has the grid cells (possible results) picked for quantiles so far. Quantiles of the same values are
-      picked together; the key is the index, among all statistics, of the first quantile of these values, and the entry
-      has for each group the cells of all these quantiles.
+    - `randomness` is the source of the noise.
+    - `picked` stores quantiles that were picked already, because quantiles of the same values are picked together. The
+      key is the index, among all statistics, of the first quantile of these values. The entry has a tuple for each
+      group, with one picked grid cell (the index of a possible result) for each of these quantiles.
     """
 
     table: GroupTable
@@ -137,8 +139,8 @@ class StatisticRelease(ABC):
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
         """Draw noise and return the estimate of this statistic for every group in `reading`.
 
-        `place` is the index of this statistic among all. Mechanisms compute with whole numbers: the values of users
-        were rounded to multiples of some unit before, and estimates are numbers of this unit.
+        `place` is the index of this statistic among all. Estimates are in rounding steps, not in units of the column:
+        mechanisms compute with whole numbers, so the values of users were rounded to multiples of a step before.
         """
 
     @abstractmethod

@@ -500,8 +500,8 @@ class DiscoveredCounts:
     def over(self, discovery: Discovery) -> KnownGaussian:
         """Return the mechanism that adds Gaussian noise to the counts of the groups found.
 
-        `discovery` is the result of the rounds that found these groups (at least one group); they are public by now.
-        The returned mechanism spends the planned cost of the counts, and also the cost that the rounds left over.
+        `discovery` has the groups (at least one), which the rounds of the search have released, so that they are public
+        now. Its noise costs what was planned for the counts, plus what the rounds have not spent of their budget.
         """
         # A user counts towards at most F groups: the smaller one of the number of groups found and
         # `kept_contributions`. So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned

@@ -393,9 +393,9 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
     """Return the step of a grid of overall epsilons on which mechanisms with the parameters `epsilons` are computed.
 
-    The step is about the smallest of `epsilons` divided by `cells`, or up to `CONFIG.finer` times smaller. If possible,
-    all `epsilons` are multiples of the step, because mechanisms then need no rounding on the grid. Otherwise the step
-    is chosen so that rounding each of them up to a multiple changes it little.
+    The step is chosen so that all `epsilons` are multiples of it, if possible, because mechanisms then need no rounding
+    on the grid. Otherwise it is chosen so that rounding each of `epsilons` up to a multiple raises them by little. The
+    smallest of `epsilons` has between `cells` and about `CONFIG.finer` times `cells` steps.
     """
     # The step may be up to `CONFIG.finer` times smaller than the quotient. Rounding errors must not understate an
     # epsilon that is a multiple of the step. So the step is raised by a few units of rounding, until the computed

@@ -275,13 +275,15 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return the delta of one analyst, who does not adapt to earlier answers, as a function of epsilon; or None.
+        """Return the delta of one analyst who does not adapt to earlier answers, as a function of epsilon; or None.
 
         This delta is a lower bound on the largest delta over all analysts, and is quick to compute. The two are close
-        only if there are many bounded-range uses, because adapting then gains little. So the result is None unless
-        there are at least `CONFIG.many_uses` bounded-range uses, all of one epsilon. Before them, there may be one
-        stage of uses with fixed dominating pairs, if their losses are few enough to be listed one by one. `tilt` is the
-        rate at which log delta is expected to fall with epsilon; the analyst's mechanisms are chosen for this rate.
+        if there are many bounded-range uses, because adapting then gains little. So the result is None unless there are
+        at least `CONFIG.many_uses` bounded-range uses, all of one epsilon. Only one stage of uses with fixed dominating
+        pairs may come before them, with losses few enough to be listed one by one.
+
+        `tilt` is the rate at which log delta is expected to fall with epsilon. The analyst uses randomized responses
+        that are about the worst for this rate.
         """
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
         # tried, near the t that is worst if profiles fall like exp(-`tilt` x), and the largest delta is taken.
@@ -431,11 +433,11 @@ class Optimum:
 
     @property
     def _begins_with_atoms(self) -> bool:
-        """Whether the first stage has pure-DP or Laplace uses, and too many different total losses to enumerate.
+        """Whether a finer grid is needed, because single losses of the first stage have positive probability.
 
-        The first stage is the set of mechanism uses that the analyst makes first. Pure-DP and Laplace uses have losses
-        of positive probability. Brackets (certified intervals) are wider if these losses are rounded to a grid instead
-        of being enumerated, so a finer grid is needed then.
+        The first stage is the set of mechanism uses that the analyst makes first. True if it has pure-DP or Laplace
+        uses (whose losses have positive probability) and too many different total losses to list one by one. The losses
+        are then rounded to the grid, which makes brackets (certified intervals) wider.
         """
         match self.stages[0]:
             case LinearStage(uses=uses):
@@ -617,9 +619,11 @@ class _GridSolution:
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
         """Return lower and upper bounds on the smallest epsilon at which no analyst has a delta above `delta`.
 
-        The search for this epsilon starts at the epsilon `guess`, and finds the upper bound to the relative accuracy
-        `near`. The bounds are 0 and infinity if the grid is too short, that is, if the largest delta over all analysts
-        is still above `delta` at its end.
+        - `near` is the relative accuracy of the upper bound.
+        - `guess` is the epsilon at which the search starts.
+
+        The grid covers epsilons up to some largest one. If some analyst's delta may still be above `delta` at that end,
+        the bounds are 0 and infinity, and the caller needs a longer grid.
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there

@@ -256,9 +256,9 @@ def refine(
 
 
 def _round_up_to_even(cells: float) -> int:
-    """Return `cells`, a number of grid cells across an epsilon, rounded up to an even whole number.
+    """Return `cells`, a number of grid cells from 0 to an epsilon, rounded up to an even whole number.
 
-    The worst bounded-range mechanism is a randomized response whose larger loss t is near epsilon/2, so a grid that
-    contains epsilon/2 gives a tighter bound.
+    The grid then has a point at epsilon/2. The worst bounded-range mechanism is a randomized response with the losses t
+    and t - epsilon for a t near epsilon/2, so that such a grid gives a tighter bound.
     """
     return 2 * math.ceil(cells / 2)

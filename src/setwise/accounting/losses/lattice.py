@@ -324,10 +324,11 @@ class LatticeTail:
 
 
 def lattice_tail(top: float, step: float, mass: Floats, relative_error: float, dropped: float) -> LatticeTail:
-    """Return tables that give delta at any epsilon, for the losses top, top - step, ... of probabilities `mass`.
+    """Return an object that gives delta at any epsilon for a privacy loss with equally spaced values (a lattice).
 
-    `relative_error` bounds the relative error of each probability, and `dropped` the sum of the probabilities of losses
-    that are left out.
+    - The values are `top`, `top` - `step`, ..., with the probabilities `mass` in this order.
+    - `relative_error` bounds the relative error of each probability.
+    - `dropped` bounds the sum of the probabilities of values that are left out.
     """
     decayed = _decayed_sums(mass, step)
     base = np.empty_like(decayed)

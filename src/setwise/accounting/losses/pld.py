@@ -198,8 +198,10 @@ class LatticeSum:
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
         """Return a bracket (a certified interval) for the delta of all uses together at `epsilon`.
 
-        Outright failures (in which everything may be revealed) are included. `upper` and `lower` are tables of the
-        total privacy loss: the first bounds delta from above, and the second from below.
+        - `upper` and `lower` give delta for two approximations of the total privacy loss: delta from `upper` is too
+          large, and delta from `lower` is too small.
+
+        Outright failures (in which everything may be revealed) are included in the result.
         """
         x = np.array([epsilon])
         (high,), (high_error,) = upper.delta(x)
@@ -393,10 +395,10 @@ class LatticeSum:
 
 
 def _adds_up(noise: KnownNoise, count: int) -> bool:
-    """Return whether the losses of `count` uses of `noise` are added up exactly before rounding to a lattice.
+    """Return whether the total loss of `count` uses of `noise` is computed exactly, and only then rounded to a lattice.
 
-    A lattice is a set of equally spaced losses. Adding up first makes the rounding error arise once, and not once per
-    use. True for a single use, or if the sum has at most `CONFIG.most_added_up` values.
+    A lattice is a set of equally spaced losses. If each use were rounded by itself, the rounding errors of all uses
+    would add up. True for a single use, or if the total loss has at most `CONFIG.most_added_up` values.
     """
     return count == 1 or enumerate_losses([(noise, count)], CONFIG.most_added_up) is not None
 

@@ -82,14 +82,16 @@ class NoLoss:
 
 @dataclass(frozen=True, slots=True)
 class BatchBoundedRange:
-    """A batch (mechanisms that are all chosen up front) of equal bounded-range mechanisms and some other mechanisms.
+    """The worst delta of a batch of equal bounded-range mechanisms and some other mechanisms, in closed form.
+
+    A batch is a set of mechanisms that are all chosen up front.
 
     - `epsilon` is the parameter of each bounded-range mechanism, and `count` their number.
     - `beside` is the distribution of the total privacy loss of the other mechanisms.
     - `failure` is a bracket (a certified interval) for the probability that some mechanism fails outright (reveals
       everything).
 
-    Requires: any two losses in `beside` differ by a whole multiple of epsilon (see `shared_offset`).
+    Requires: any two losses in `beside` differ by a whole multiple of `epsilon` (see `shared_offset`).
     """
 
     epsilon: float
@@ -118,11 +120,11 @@ class BatchBoundedRange:
         return self._pair(t, t - self.epsilon, x)
 
     def candidates(self, x: float) -> Floats:
-        """Return, ascending, the t in (0, epsilon) at which delta at overall epsilon `x` can have a local maximum.
+        """Return, ascending, the t in (0, epsilon) at which delta, as a function of t, can have a local maximum.
 
-        In the worst batch (mechanisms chosen up front) all epsilon-bounded-range mechanisms are randomized responses
-        with the losses t and t - epsilon, with the same t. A search for the largest delta evaluates some of the
-        returned values.
+        In the worst batch (mechanisms chosen up front), every epsilon-bounded-range mechanism is a randomized response
+        with the losses t and t - epsilon, and all have the same t. The search for the worst t needs to evaluate delta,
+        at the overall epsilon `x`, at some of the returned values only.
         """
         # Let n be their `count`, and L the total privacy loss of the other mechanisms, whose possible values are in
         # `beside`. The candidates are the t for which (n + 1) t is x - L plus a whole multiple of epsilon. All L give

@@ -500,9 +500,13 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
 
 
 def bounds_in_words(record: Mapping[str, object]) -> str:
-    """Return the bounds in `record`, a result of `bounds_in_answer`, as text, such as "age between 0 and 64".
+    """Return the bounds that a private search found as text, such as "age between 0 and 64, rows 8".
 
-    The shares of what the bounds leave out, which are in `record` too, are not part of the text.
+    `record` is a result of `bounds_in_answer`. It also has the shares of what the bounds leave out, which are
+    dictionaries and not part of the text.
+
+    >>> bounds_in_words({"age": [0.0, 64.0]})
+    'age between 0 and 64'
     """
     bounds = {name: value for name, value in record.items() if not isinstance(value, dict)}
     return ", ".join(

@@ -125,10 +125,12 @@ _TOO_LITTLE = "these questions cannot keep epsilon = {epsilon:g} at delta = {del
 
 @dataclass(frozen=True, slots=True)
 class _BudgetCandidate:
-    """One candidate in the search for the largest budgets of several queries: a budget and a plan for each query.
+    """One candidate in the search for the largest budgets of several queries that are charged together.
 
-    The epsilon of each query's budget is `scale` times the query's weight. `totals` has the budgets and `plans` the
-    draft plans (see `draft_plan`), both in the order of the queries. `source` makes candidates with other scales.
+    - `scale`: the epsilon of each query's budget is `scale` times the weight that the caller gave to the query.
+    - `totals` has the budgets, in the order of the queries.
+    - `plans` has a draft plan for each query (its mechanism runs and their cost, see `draft_plan`), in the same order.
+    - `source` makes candidates with other scales.
     """
 
     source: "_BudgetCandidates"

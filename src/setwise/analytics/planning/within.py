@@ -124,10 +124,11 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
     """
 
     def plan_at(step: int) -> ExecutablePlan | None:
-        """Return the plan for the epsilon that has the index `step` on the geometric grid of epsilons.
+        """Return the plan with the epsilon number `step` of a list of rising epsilons, or None if it is no good.
 
-        `plan` and `accuracy` are the arguments of `_least`. The result is None if the epsilon is out of range, if
-        `plan` raises `Unattainable`, or if the planned intervals are wider than `accuracy.within`.
+        The function around this one looks for the smallest epsilon with a plan. `plan` and `accuracy` are its
+        arguments. The result is None if the planned intervals are wider than `accuracy.within`, if `plan` raises
+        `Unattainable`, or if the epsilon is out of range.
         """
         if not _LEAST <= (epsilon := _epsilon(step)) <= LARGEST_TOTAL:
             return None

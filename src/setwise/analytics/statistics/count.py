@@ -61,10 +61,10 @@ class Count(Statistic):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the command and the Python method that are named `count` can ask for this count.
+        """Whether this count can be asked for by the command `count` and the Python method `count`.
 
-        They can if the count has no `column` and its limit on a user's rows is not left to a private search. Other
-        counts are asked for in a list of statistics or in SQL.
+        It can if it counts users or rows (not the filled cells of a `column`), and if its limit on a user's rows is not
+        left to a private search. Other counts are asked for in a list of statistics or in SQL.
         """
         return self.column is None and not self.is_auto
 

@@ -177,10 +177,10 @@ class Quantile(BoundedStatistic):
         )
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return the quantile in units of the column, without an interval.
+        """Return the quantile as a value of the column, without an interval.
 
-        The value of `estimate` is the index of the value that the exponential mechanism selected from the grid; index 0
-        is the lower bound.
+        The value of `estimate` is a whole number n, which the exponential mechanism selected: it stands for the number
+        low + n * step between the clipping bounds low and high.
         """
         from setwise.mechanisms.release import Estimate
 

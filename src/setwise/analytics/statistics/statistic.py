@@ -194,7 +194,8 @@ class Statistic(ABC):
     def release(self, among: "Sequence[Statistic]") -> "StatisticRelease":
         """Return the mechanism that releases the statistic; its noise scale is a placeholder until the planner chooses.
 
-        `among` are all statistics of the query, because quantiles of one column at several levels share one release.
+        `among` are all statistics of the query. Quantiles need them, because several quantiles of one column are
+        released by one mechanism.
         """
 
     @abstractmethod
@@ -302,9 +303,9 @@ class Statistic(ABC):
 
     @property
     def kept_of_user(self) -> str:
-        """A text that says how much of one user the statistic includes at most in a group, such as "5 rows".
+        """The most of one user that the statistic includes in a group, as text, such as "5 rows".
 
-        "" if the statistic has no limit on a user's rows, or if this limit is 1.
+        The text is "" if the statistic has no limit on a user's rows, or if this limit is 1.
         """
         return "" if self.most_rows in (None, 1) else f"{self.most_rows:,} {self.counted_of_user}"
 
@@ -426,10 +427,12 @@ class Statistic(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipBounds:
-    """The bounds that values of a column are clipped to, and the step to whose multiples clipped values are rounded.
+    """Clipping bounds of a column: smaller values are raised to `low`, and larger values are lowered to `high`.
 
-    `low`, `high` and `step` are in units of the column; `step` is None until the kind of the column is known.
-    `from_search` says that a private search found the bounds.
+    - `low` and `high` are in units of the column.
+    - `step` is in units of the column too: clipped values are rounded to low, low + step, low + 2 step, ... It is None
+      until the kind of the column is known.
+    - `from_search` says whether a private search found the bounds; otherwise they were stated.
     """
 
     low: Fraction

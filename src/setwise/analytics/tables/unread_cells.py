@@ -456,9 +456,10 @@ def _other_dates(guess: Guess) -> str:
 
 
 def _blanks_note(name: str, sample: Sequence[str]) -> str:
-    """Return a sentence if most filled cells of the text column `name` begin or end with blanks; else "".
+    """Return a sentence for the data holder if most filled cells of column `name` begin or end with blanks; else "".
 
-    `sample` are cells of the column. A comparison such as country = 'NO' is False for ' NO'.
+    The blanks belong to the values, so that a comparison such as country = 'NO' is False for ' NO'. The sentence says
+    how SQL can leave them out. `sample` are sampled cells of the column, which has texts.
     """
     filled = [cell for cell in sample if cell.strip()]
     padded = [cell for cell in filled if cell != cell.strip(" ")]

@@ -282,11 +282,11 @@ class ChainCheck:
             self._fault(entry.position, "moves between cap and slice what no slice has")
 
     def _expected_movements(self, entry: Entry, movements: Sequence[Movement]) -> list[Movement]:
-        """Return the changes of budget balances that `entry` should make, given the entries before it.
+        """Return the balance changes that `entry` should make, computed again from the entries before it.
 
-        `movements` are the changes that the database has. They are needed only for a charge that was also paid from a
-        slice (the account's reserved part of the dataset's joint budget): they show from which balances of the joint
-        budget, mu squared or a sum of epsilons, the charge was paid.
+        `movements` are the changes that the database has. They matter only for a charge of an account with a slice (its
+        reserved part of the dataset's joint budget). The joint budget has a balance in mu squared and one that sums
+        epsilons, and it may pay from one or both; `movements` show which of them paid.
         """
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):

@@ -172,11 +172,11 @@ class _Account:
         ]
 
     def _limit_to_balance(self, move: Movement, uses: Sequence[Use], spent: Mapping[str, int]) -> Movement:
-        """Return the balance change `move`, cut to the remaining balance if rounding has made it too large.
+        """Return the balance change `move`, made smaller if it exceeds the remaining balance only by a rounding error.
 
-        This machine may compute a slightly larger price than the machine that accepted the charge. `uses` are the
-        privacy guarantees, with counts, that the change pays for. `spent` maps each balance to the units spent from it
-        before.
+        The change is a price that this machine computed. The machine that accepted the charge may have computed a
+        slightly smaller one. `uses` are the privacy guarantees, with counts, that the change pays for. `spent` maps
+        each balance to the units spent from it before.
         """
         totals = self.terms.totals
         if move.balance_name != WALLET or not isinstance(totals, WalletTotals):

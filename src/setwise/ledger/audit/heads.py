@@ -277,9 +277,11 @@ def check_signatures(
 ) -> Iterator[Fault]:
     """Yield a fault for each of the `heads` that was not signed with `key`, and a fault if no head is recent.
 
-    A head is a signed record of where every account's chain of entries ended. If `oldest` is not None, some head must
-    have a timestamp from `oldest` to `latest` (microseconds since 1970), or of at least `oldest` if `latest` is None.
-    If no head is recent, the latest heads may have been cut off the ledger.
+    A head is a signed record of where every account's chain of entries ended. Without a recent head, somebody may have
+    cut off the end of the ledger together with the latest heads.
+
+    Whether a head is recent is checked only if `oldest` is not None: some head must then have a timestamp (microseconds
+    since 1970) of at least `oldest` and, if `latest` is not None, of at most `latest`.
     """
     stamps: list[int] = []
     for record in heads:

@@ -333,9 +333,10 @@ def _check_register(connection: Connection, records: list[Record]) -> Iterator[F
 
 
 def _check_account(connection: Connection, record: Record, chain: Chain, state: State) -> Iterator[Fault]:
-    """Yield a fault for each way in which an account's row differs from the row that its history implies.
+    """Yield a fault for each way in which an account's row in the database differs from what its history implies.
 
-    The history is the opening in `record`, the recomputed `chain` of entries, and the `state` after all audit events.
+    The history has three parts: the opening in `record`, the recomputed `chain` of entries, and the `state` (open,
+    frozen or closed) in which the audit events leave the account.
     """
     expected = {**account_row(record), "state": state}
     name = str(expected["name"])

@@ -208,7 +208,8 @@ class SqliteStore:
         """Append one or more entries to an account in one transaction, with no other entry between; return the last.
 
         `holder` is the number of the record that opened the account. `drafts(connection)` reads the account's balances
-        and returns the entries with the prices that follow from these balances; it may be called several times.
+        and returns the entries, with prices computed from these balances. If another entry is appended meanwhile, the
+        prices may be wrong, so `drafts` is called again.
         """
         # Without the write lock at first, so that other writers need not wait for prices.
         for _ in range(OPTIMISTIC_ATTEMPTS):

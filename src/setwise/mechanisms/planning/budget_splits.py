@@ -28,10 +28,11 @@ _Number = TypeVar("_Number", float, Floats)
 
 
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
-    """Return by how much one group's exact count must exceed another's for the group to be ranked above the other.
+    """Return how much larger one group's exact count must be than another's for noise not to swap their ranks.
 
-    A plan states this lead, in units of a count, as the expected error of a top k. Groups are ranked by counts with the
-    noise `noise`. With probability `confidence`, the lead is enough in all of `contests` comparisons of two groups.
+    A top k ranks groups by noisy counts. A plan states this lead, in units of a count, as the expected error of the
+    ranking. `contests` is how many pairs of groups are compared. With probability `confidence`, no pair with such a
+    lead is swapped by the noise `noise`, which is on both counts.
     """
     # A lead of s fails in one comparison with probability P[Z1 - Z2 > s], where Z1 and Z2 are the noises of the two
     # labels; a union bound adds up these probabilities. The continuous laws of the noise are used; the integer laws are

@@ -61,8 +61,9 @@ class Choice:
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
     """Return a plan for a histogram or top k: a mechanism with about the least noise that the budget `total` allows.
 
-    The plan finds private groups in several rounds if that is preferred (see `prefers_rounds`) and possible within the
-    budget. Otherwise the plan has the mechanism with the smallest estimated error (`Choice.merit`).
+    Private groups can be found in one noisy pass over the table, or in several passes (rounds). The plan has rounds if
+    `prefers_rounds` says so and the budget is enough for them. Otherwise it has the mechanism with the smallest
+    estimated error (`Choice.merit`).
 
     - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
     - `confidence` is the probability with which the stated error bounds hold.

@@ -140,8 +140,8 @@ async def show_series(
 ) -> SeriesValuesRecord:
     """Return the released numbers of a live series. Nothing is charged, and no row is read.
 
-    - `window`: each number counts the users who first appeared within this many periods; left out, each number is the
-      running total of users since the start
+    - `window`: with 7, for example, each number counts the users who first appeared within the last 7 periods up to and
+      including its own. Left out, each number counts all users since the start
     - `item`: the items to return; left out, all
     - `top`: how many items to return, the largest in the period that begins on the day `on` (left out: the last period)
     """

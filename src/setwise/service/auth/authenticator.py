@@ -265,8 +265,9 @@ class Authenticator:
     def count_attempt(self, request: Request) -> None:
         """Count an attempt to sign in against the rate limit of the IP address from which the `request` came.
 
-        Called after an attempt has failed on this replica, and before each attempt by single sign-on, because the
-        outcome of single sign-on comes from the provider. Raises `TooManyRequests` above the rate limit.
+        With a token or password, only failed attempts are counted, after they failed. An attempt by single sign-on is
+        counted before it begins, because its outcome is known only later, from the provider. Raises `TooManyRequests`
+        above the limit.
         """
         self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 

@@ -75,10 +75,11 @@ class ReadSelect:
 
     - `columns`: the columns of the result, or None if they are not known before the SELECT runs
     - `statistics`: for each column, True if it is a statistic, which may have an interval; empty if this is not known
-    - `rows`: the rows if no question is needed to get them: a catalogue query has its result, and a SELECT with LIMIT 0
-      has no rows. None means that the SELECT must be asked and charged
+    - `rows`: the rows, if they are known without a question: a query of PostgreSQL's system tables has been run, and a
+      SELECT with LIMIT 0 has no rows. None means that the SELECT must be asked and charged
     - `refusal`: why the SELECT is not answered, or None
-    - `parameters`: PostgreSQL types by parameter number ($1 is 1); only parameters whose type the statement shows
+    - `parameters`: the PostgreSQL type of each parameter $1, $2, ... whose type follows from the statement, by its
+      number
     """
 
     columns: tuple[ResultColumn, ...] | None = None

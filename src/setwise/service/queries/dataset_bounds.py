@@ -10,9 +10,11 @@ def bounded_query(query: Query, dataset: Dataset) -> Query:
     """Return `query` with the dataset's contribution bounds filled in where the query states none.
 
     Contribution bounds limit what one user contributes: the most groups in which the user counts, the most that the
-    user adds to one group, and the most rows of the user that count in one group. Raises `InvalidParameter` if one of
-    the first two bounds of the query is larger than the dataset's, or if a histogram of private groups (noise decides
-    which groups are shown) has no bound on the groups of a user.
+    user adds to one group, and the most rows of the user that count in one group.
+
+    Raises: `InvalidParameter` if one of the first two bounds of the query is larger than the dataset's. Also if the
+    query asks for all groups that noise decides to show (not a top k), and neither the query nor the dataset limits the
+    groups of a user.
     """
     bounded = _within_bounds(query.with_declared_rows(dataset.rows_per_user), dataset)
     has_bound = bounded.contributions is not None or bounded.auto_contributions

@@ -214,8 +214,9 @@ class Engines:
     def content_version(self, dataset: Dataset) -> str | None:
         """Return a text that differs whenever the rows of the dataset's table, or of its public tables, may differ.
 
-        Public tables are tables without users. The text has sizes of files, which are private, so no analyst may see
-        it. Returns None if rows could change while the text stays unchanged, as for tables on a server.
+        A cache of exact results is valid only as long as this text is unchanged. The result is None if rows could
+        change while the text stays unchanged, as for tables on a server; then nothing is cached. The text has sizes of
+        files, which are private, so no analyst may see it. Public tables are tables without users.
         """
         if dataset.engine is not EngineKind.DUCKDB:
             return None

@@ -539,10 +539,10 @@ def _budget_of(question: Question, statement: Statement | None, delta: float = D
 
 @contextmanager
 def _at_plan() -> Iterator[None]:
-    """Context manager that adds the name of the request field at fault to an error of planning in its `with` block.
+    """Context manager around the planning of a question: it adds to an error the name of the request field at fault.
 
-    The field is `spend` for `InvalidParameter` and `Unattainable`, because the budget cannot be used or the wanted
-    accuracy cannot be reached. It is `query` for every other error.
+    The field is `spend`, the question's budget, for `InvalidParameter` and `Unattainable`: the budget cannot be used,
+    or the wanted accuracy cannot be reached. It is `query` for every other error.
     """
     with at_field("query"):
         try:

@@ -294,11 +294,13 @@ class RunningQuery:
         return self.identity.person.name, self.question.account, self.key
 
     def resume(self, earlier: Job | None) -> None:
-        """Claim the query for this replica, if it was charged before and no replica runs it.
+        """Claim a query that was charged before, so that this replica (process of the service) runs it again.
 
-        `earlier` is the row of the query as it was read at the start of this request. It is None if the query was not
-        charged before; then nothing is done. Raises `RunsElsewhere` if the query was answered or another replica runs
-        it, and `KeyConflict` if the query's idempotency key was used for another request.
+        This is done for a query that failed, was cancelled or lost its replica. `earlier` is the row of the query as it
+        was read at the start of this request; if it is None, the query was not charged before, and nothing is done.
+
+        Raises: `RunsElsewhere` if the query was answered or another replica runs it, and `KeyConflict` if the query's
+        idempotency key was used for another request.
         """
         if earlier is None:
             return
