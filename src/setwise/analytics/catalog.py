@@ -133,10 +133,12 @@ def read_catalog(path: str | Path) -> Catalog:
 
 
 def parse_catalog(text: str, folder: Path | None = None, *, reads_files: bool = True) -> Catalog:
-    """Return the catalog that the TOML text `text` states; relative sources are taken from `folder` unless it is None.
+    """Return the catalog that the TOML text `text` states.
 
-    With `reads_files` False, public group keys must be listed in `text` itself. A service passes False, because a
-    catalog that was sent to it must not make it open files.
+    A table's source is its path, its address, or the name of a table of an engine. Relative paths are taken from
+    `folder` unless it is None. With `reads_files` False, public group keys must be listed in `text` itself. A service
+    passes False, because a catalog that was sent to it must not make it open files.
+
     Raises: `InvalidParameter`, saying what is wrong, if the text is not a catalog.
     """
     try:

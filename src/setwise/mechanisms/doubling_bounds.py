@@ -241,10 +241,10 @@ class DoublingBounds:
     def _estimate_users_outside(self, noisy: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
         """Return the estimated number of users in each bin outside of some bounds, and 0 for the bins inside.
 
-        A bin is an interval of values, and there are 171. Clipping bounds are being chosen, and the caller needs the
-        estimates to weigh how many values wider bounds would save from being clipped. The bins from number `first` to
-        number `last` lie inside the bounds; number 0 is the middle bin. `noisy` has the noisy numbers of users in all
-        bins.
+        A bin is an interval of values. The bins are numbered -85 to 85, and double in size away from bin 0, which has
+        the zeros. Clipping bounds are being chosen, and the caller needs the estimates to weigh how many values wider
+        bounds would save from being clipped. The bins from number `first` to number `last` lie inside the bounds.
+        `noisy` has the noisy numbers of users in all bins.
         """
         # A bin that is nearer to 0 than the farther of `first` and `last` is expected to have a fourth of the users of
         # the fullest bin between them, if it has any: values of a column do not end at 0, and bins near 0 are small.

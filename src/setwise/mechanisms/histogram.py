@@ -33,9 +33,12 @@ class Histogram:
 
     @classmethod
     def of(cls, labels: Iterable[object], counts: object) -> "Histogram":
-        """Return the histogram of `labels` and `counts`, given as sequences or NumPy arrays.
+        """Return the histogram in which the group `labels[i]` has the count `counts[i]`.
 
-        Raises: `InvalidParameter` if labels are repeated or mixed, or counts are not whole numbers from 0 to 2^62.
+        Both are sequences or NumPy arrays of the same length.
+
+        Raises: `InvalidParameter` if a label is repeated, if some labels are text and others integers, or if counts are
+        not whole numbers from 0 to 2^62.
         """
         return cls(distinct_labels(labels), _whole_counts(counts))
 

@@ -57,8 +57,9 @@ UNCLEAR_QUANTILE = (
 def mark_reasons(interval_note: str) -> str:
     """Return the sentences in `interval_note` that say why values are marked unreliable.
 
-    `interval_note` is the text of an answer about its intervals. Texts that were stored before the reasons were told
-    apart contain none of the sentences; the result is then `UNRELIABLE`, about noise.
+    `interval_note` is the text of an answer about its intervals. Answers that an early version stored have none of
+    these sentences in it. The result is then the sentence `UNRELIABLE`, which says that noise may be as large as the
+    value.
     """
     reasons = (UNRELIABLE, UNCLEAR, UNCLEAR_QUANTILE)
     return " ".join(reason for reason in reasons if reason in interval_note) or UNRELIABLE

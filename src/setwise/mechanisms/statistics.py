@@ -53,8 +53,8 @@ HistogramMechanism: TypeAlias = (
 class NoisySums(StatisticRelease):
     """A statistic computed from one or several noisy sums.
 
-    The noise scale of each sum is in proportion to its sensitivity, the most that one user adds to it in absolute
-    value. `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1.
+    `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1. A sum to which one user adds
+    at most n, in absolute value, gets n times this scale; n is the sum's sensitivity.
     """
 
     __slots__ = ()
@@ -165,10 +165,10 @@ class NoisyTotal(NoisySums):
         return noise.radius(confidence), noise.expected_absolute
 
     def _with(self, noise: Counts) -> "NoisyTotal":
-        """Return a copy of this noisy sum with another `noise`: its kind, and its scale for a sum of sensitivity 1.
+        """Return a copy of this noisy sum with noise of the kind and scale in `noise`.
 
-        The sum gets noise of `reach` times that scale, where `reach` is its sensitivity, the most that one user adds to
-        it.
+        The scale is for a sum to which one user adds at most 1. This sum gets `reach` times the scale, where `reach` is
+        the most that one user adds to it.
         """
         return replace(self, noise=noise)
 
@@ -250,10 +250,10 @@ class NoisyMean(NoisySums):
         return NoisyRatio.of(self.reach, self.rows, self.noise, confidence)
 
     def _with(self, noise: Counts) -> "NoisyMean":
-        """Return a copy of this mean with another `noise`: its kind, and its scale for a sum of sensitivity 1.
+        """Return a copy of this mean with noise of the kind and scale in `noise`.
 
-        The mean is a noisy sum divided by a noisy number. Each of the two gets noise of that scale times its
-        sensitivity, the most that one user adds to it.
+        The scale is for a sum to which one user adds at most 1. The mean is a noisy sum divided by a noisy number; each
+        of the two gets the scale times the most that one user adds to it.
         """
         return replace(self, noise=noise)
 
@@ -345,10 +345,10 @@ class NoisyVariance(NoisySums):
         return Estimate(value=value, interval=(lower, upper))
 
     def _with(self, noise: Counts) -> "NoisyVariance":
-        """Return a copy of this variance with another `noise`: its kind, and its scale for a sum of sensitivity 1.
+        """Return a copy of this variance with noise of the kind and scale in `noise`.
 
-        The variance is computed from three noisy sums. Each of them gets noise of that scale times its sensitivity, the
-        most that one user adds to it.
+        The scale is for a sum to which one user adds at most 1. The variance is computed from three noisy sums; each of
+        them gets the scale times the most that one user adds to it.
         """
         return replace(self, noise=noise)
 

@@ -71,10 +71,11 @@ class OrderedLeastSquares:
         return (Use(Gaussian(sigma=float(binary(self.sigma))), changeable),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the expected error of the counts before they are fitted to the public order, from parameters alone.
+        """Return the expected error of the noisy counts, before they are fitted to their public order.
 
-        `confidence` is the probability with which the interval of a count holds. The fit never makes the sum of the
-        squared errors of all counts larger.
+        An earlier release says which groups have higher counts; this is the public order. Fitting noisy counts to it
+        never makes the sum of their squared errors larger. The result follows from the parameters alone. `confidence`
+        is the probability with which the interval of a count holds.
         """
         return ErrorEstimate.of(self.noise, confidence)
 

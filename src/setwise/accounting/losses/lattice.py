@@ -273,11 +273,12 @@ def _decayed_sums(mass: Floats, step: float) -> Floats:
 class LatticeTail:
     """Tables from which the delta of a privacy loss with equally spaced values is read at any epsilon.
 
-    - `mass` has the probabilities of the losses top, top - step, ...
+    - `mass` has the probabilities of the losses top, top - step, top - 2 step, ...
     - `relative_error` bounds the relative error of each of them.
     - `dropped` bounds the sum of the probabilities of losses that are left out.
-    - `decayed[a]` is the sum over i <= a of mass[i] exp(-step (a - i)), for deltas between two losses.
-    - `base[a]` is the delta at the epsilon that equals the a-th loss, top - a step.
+    - `base[a]` is the delta at the epsilon that equals loss number a, which is top - a step.
+    - `decayed[a]` is the sum over i <= a of mass[i] exp(-step (a - i)). With it, the delta at an epsilon between two
+      losses is computed from `base`.
     """
 
     top: float

@@ -237,11 +237,11 @@ class Saddle:
         return self._root(guess, lambda tilt: self.at(tilt)[1] < loss)
 
     def for_delta(self, delta: float) -> float:
-        """Return the exponential tilt, at least 0, that makes total losses near a certain epsilon likely.
+        """Return the exponential tilt with which bounds on epsilon at `delta` are computed most accurately; at least 0.
 
-        The epsilon is the one at which delta is `delta`; it need not be known in advance. Under a tilt, the probability
-        of a loss L is weighted by exp(tilt L); the tilt is chosen so that the mean of the total loss is then about this
-        epsilon.
+        Under a tilt, the probability of each total loss L is weighted by exp(tilt L), which moves the mean of L. The
+        result moves the mean to about the epsilon at which the mechanisms have `delta`, so that losses near that
+        epsilon become likely. The epsilon need not be known.
         """
         target = math.log(delta)
 

@@ -337,10 +337,13 @@ def _plan_each_within(
 
 
 def _join_plans(plans: Sequence[ExecutablePlan], budget: Budget, status: AccountStatus | None) -> Plan:
-    """Return the plan of a statement with several SELECTs: the mechanism runs of all, and their certified joint cost.
+    """Return one plan for a statement with several SELECTs, which is what a preview of the statement shows.
 
-    `plans` are the plans of the SELECTs, `budget` is the budget of the statement, and `status` the status of the
-    account that pays, or None.
+    The plan has the mechanism runs of all SELECTs, and one certified cost for all of them together.
+
+    - `plans` are the plans of the SELECTs.
+    - `budget` is the budget of the statement.
+    - `status` is the status of the account that pays; None if no account pays.
     """
     uses = merged(use for planned in plans for use in planned.plan.uses)
     overall, delta, alone = promise_of(uses, budget, status)

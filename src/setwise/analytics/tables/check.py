@@ -231,7 +231,10 @@ class TableCheck:
         return write_description(file, self.csv or CsvOptions(), self.types)
 
     def how(self) -> str:
-        """Return a text that says how the checked table is written: encoding, number of rows, separator and header."""
+        """Return a text that says how the checked table is written: encoding, number of rows, separator and header.
+
+        For example "text in utf-8, 1,000 rows of 5 cells with commas between them, a header".
+        """
         if self.csv is None:
             return f"{self.counts.rows:,} rows of {len(self.counts.columns)} columns with types of their own"
         separator = self.csv.format_of(self.csv.suffix_of(Path(self.source))).separator

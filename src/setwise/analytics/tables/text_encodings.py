@@ -120,7 +120,8 @@ def scan_encoding(file: TableFile, form: CsvFormat) -> EncodingScan:
 def is_decodable(file: TableFile, form: CsvFormat) -> bool:
     """Return whether every byte of a text file is text in the encoding that `form` states.
 
-    True for UTF-16, and for a file that cannot be decompressed, because the reader of the file reports that error.
+    UTF-16 is not checked, and counts as decodable. So does a file that cannot be decompressed, because the reader of
+    the file reports that error.
     """
     name = codec_name(form.encoding)
     if name in UTF_16:

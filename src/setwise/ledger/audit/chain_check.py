@@ -331,7 +331,8 @@ class ChainCheck:
     def _account_spent(self, period: str) -> dict[str, int]:
         """Return what the account has spent so far of each balance in the budget period `period`.
 
-        The result maps names such as "wallet" (mu squared) to units; for most balances, a unit is 2^-60 of the budget.
+        The result maps names to units. A full balance such as "wallet" (mu squared) has 2^60 units; in the balance of a
+        registered use, such as "pure:0.1", one unit is one use.
         """
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 

@@ -41,9 +41,10 @@ def account_counters(connection: Connection, holder: int) -> AccountCounters:
 def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]:
     """Return how many units of each balance an account or cap has spent in the budget period `period`.
 
-    `holder` is the number of the record that opened the account or cap (a dataset's joint budget). A balance, such as
-    "wallet" (mu squared), counts one kind of privacy loss; for most balances, a unit is 2^-60 of the budget. Balances
-    that no entry of the ledger has changed in the period are left out.
+    `holder` is the number of the record that opened the account or cap (a dataset's joint budget). For example,
+    {"wallet": 2^58} is a quarter of the wallet (a budget of mu squared), because a full wallet has 2^60 units; in the
+    balance of a registered use, such as "pure:0.1", one unit is one use. Balances that no entry of the ledger has
+    changed in the period are left out.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -91,10 +92,10 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
     """Return what an account or cap has spent of each balance that never starts afresh, and lock these balances.
 
-    The result maps names of balances, such as "wallet" (mu squared), to units; in most balances, a unit is 2^-60 of the
-    full balance. No other transaction can change the locked balances before this transaction ends. (SQLite locks no
-    rows, because it has only one writer at a time.) `holder` is the number of the record that opened the account or the
-    cap (the joint budget of a dataset's accounts).
+    The result maps names of balances to units. A full balance such as "wallet" (mu squared) has 2^60 units; in the
+    balance of a registered use, such as "pure:0.1", one unit is one use. No other transaction can change the locked
+    balances before this transaction ends. (SQLite locks no rows, because it has only one writer at a time.) `holder` is
+    the number of the record that opened the account or the cap (the joint budget of a dataset's accounts).
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}

@@ -89,10 +89,11 @@ def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
 
 
 def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] | None:
-    """Return (mechanism, certified epsilon) for finding groups in rounds of weighted votes and counting them.
+    """Return (mechanism, certified epsilon) for finding private groups in rounds and counting them.
 
-    Returns None if no noise in range is enough. `bounds` has the query's k (how many groups a top-k query asks for),
-    public groups and limits per user, and `total` is the query's budget.
+    In a round, each user divides a weight among their groups, and a group is found if its noisy sum of weights exceeds
+    a threshold. The noise is the smallest that keeps search and counts within the budget `total`. Returns None if even
+    the largest noise costs more. `bounds` has the limits per user.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
     Raises: `InvalidParameter` if rounds cannot answer the query.

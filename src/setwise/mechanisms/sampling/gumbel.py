@@ -165,8 +165,9 @@ class ExactKey:
     def bounds(self) -> tuple[Fraction | None, Fraction | None]:
         """Return certified lower and upper bounds on the candidate's noisy score, from the bits drawn so far.
 
-        The noise is computed from a uniform number V, and is infinite for V = 0 or 1. The lower bound is None (no
-        bound) if V may still be 1, and the upper bound is None if V may still be 0.
+        The noise grows from minus to plus infinity as the uniform number V, of which the bits are known, falls from 1
+        to 0. So the lower bound is None (no bound) if V may still be 1, and the upper bound is None if V may still be
+        0.
         """
         precision = 2 * self.bits + 64
         whole, unit = 1 << self.bits, 1 << precision

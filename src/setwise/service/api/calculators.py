@@ -22,9 +22,9 @@ class ComposeBody(Body):
     """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other of the two.
 
     - `uses`: text such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism
-    - `interaction`: what the analyst may choose after seeing answers. "batch": nothing. "ordered": the next mechanism,
-      where the mechanisms' parameters come in an order that was fixed in advance. "setwise": also this order.
-      "adaptive": also the parameters
+    - `interaction`: what the analyst may choose after seeing earlier answers. "batch": nothing, because all mechanisms
+      are fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an
+      order fixed up front. "setwise": also the order of these parameters. "adaptive": also the parameters themselves
     - `delta`, `epsilon`: one of the two is a number; the other one is None, and the service computes it
     """
 
@@ -46,9 +46,9 @@ class CalibrateBody(Body):
 
     - `uses`: text such as "gaussian:?x25", 25 uses of a Gaussian mechanism; the service computes the value of the "?"
     - `epsilon`, `delta`: the guarantee of all uses together
-    - `interaction`: what the analyst may choose after seeing answers. "batch": nothing. "ordered": the next mechanism,
-      where the mechanisms' parameters come in an order that was fixed in advance. "setwise": also this order.
-      "adaptive": also the parameters
+    - `interaction`: what the analyst may choose after seeing earlier answers. "batch": nothing, because all mechanisms
+      are fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an
+      order fixed up front. "setwise": also the order of these parameters. "adaptive": also the parameters themselves
     """
 
     uses: Annotated[list[PlannedUse], Field(min_length=1, max_length=MOST_USES)]

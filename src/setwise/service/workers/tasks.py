@@ -115,9 +115,9 @@ class Calibrate:
 
     The "?" stands for a parameter, as in "gaussian:?x25" (25 uses of a Gaussian mechanism).
 
-    `interaction` is what the analyst may choose after seeing answers. "batch": nothing. "ordered": the next mechanism,
-    where the mechanisms' parameters come in an order that was fixed in advance. "setwise": also this order. "adaptive":
-    also the parameters.
+    `interaction` is what the analyst may choose after seeing earlier answers. "batch": nothing, because all mechanisms
+    are fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an
+    order fixed up front. "setwise": also the order of these parameters. "adaptive": also the parameters themselves.
     """
 
     uses: tuple[str, ...]
