@@ -106,7 +106,7 @@ def update(
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Release the counts of every period of a series that has ended and was not released yet; safe to repeat."""
+    """Release the counts of every period that has ended and is not released yet; safe to repeat."""
     from setwise.live.series import find_live
 
     with existing_ledger(ledger) as opened:

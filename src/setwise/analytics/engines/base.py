@@ -207,10 +207,10 @@ class Engine(ABC):
 
     @without_driver_error
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` groups of `aggregation` with the highest exact counts, without noise, highest first.
+        """Return the `most` groups with the highest exact counts, without noise, highest first.
 
-        One user adds only a limited amount to the counts. Groups with equal counts are in the order of their labels, by
-        code point.
+        `aggregation` says which rows are counted by which columns, and limits how much one user adds to the counts.
+        Groups with equal counts are in the order of their labels, by code point.
         """
         self.check(aggregation)
         with self._engine_query(aggregation) as query:

@@ -253,9 +253,11 @@ class CoreBuilder:
         return name
 
     def _note_argument(self, statistic: Statistic, node: exp.Expr) -> None:
-        """Keep the SQL of the argument of `node`, an aggregate call, if `statistic` reads a column computed for it.
+        """Remember the SQL text of the argument of the aggregate call `node`, if a column was computed for it.
 
-        The explanations of the answer then show this SQL instead of the name of the computed column.
+        AVG(x + y), for example, reads a computed column with the values of x + y. The explanations of the answer then
+        show x + y instead of the column's name. `statistic` is the private statistic for the call, which names the
+        column.
         """
         if statistic.column in self._computed.values() and (argument := argument_of(node)) is not None:
             self._arguments.setdefault(str(statistic.column), argument)

@@ -157,7 +157,10 @@ class DatabaseTable(DuckDBTable):
 
 
 class _DuckDBCatalog:
-    """Lookup of tables and views in a database file that is attached to `connection` under the name `catalog`."""
+    """Definitions of the tables and views in a DuckDB database file, to check that reading them cannot fail on a row.
+
+    The file is attached to `connection` under the name `catalog`.
+    """
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection", catalog: str) -> None:
         self._connection = connection

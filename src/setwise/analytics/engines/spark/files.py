@@ -99,7 +99,10 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
                 buffer = content.as_buffer()
 
                 def open_buffer(buffer: pa.Buffer = buffer, path: str = path) -> BinaryIO:
-                    """Return a file's content decompressed and in UTF-8; an ending of `path` such as .gz shows how."""
+                    """Return a stream of the CSV file `buffer`, decompressed and in UTF-8.
+
+                    The ending of `path`, such as .gz, shows how the file is compressed.
+                    """
                     return form.open_converted(pa.BufferReader(buffer), path)
 
                 yield from CsvFile(open_buffer, form).batches(chosen)
