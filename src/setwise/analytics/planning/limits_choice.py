@@ -17,13 +17,24 @@ from setwise.mechanisms.planning.rounds import FEWEST_CONTRIBUTIONS
 READ_GROUPS = 20
 """How many groups an analyst is expected to read of a histogram whose groups are private."""
 
-_LARGEST_SHARE = (2, 20)
-"""The largest group is expected to have one in 2 k rows of all groups, for a top k, but not less than one in 20."""
+_LARGEST_SHARES = (0.25, 0.1, 0.04)
+"""Shares of all rows that the largest private group may have; each is taken to be as likely as the others.
+
+The share is private and not known when limits are chosen. With one guess of half the rows for a top 1, or a tenth for a
+top 5, limits were chosen whose threshold no group reached: the budget was spent on an answer without a row.
+"""
 
 _THRESHOLD = 15.0
 """The count, in units of `noise_scale`, from which half of the private groups of that count are shown by one pass.
 
 Plans at epsilon 0.1 to 1 state 17 to 20 units as the count that is shown with probability 95%.
+"""
+
+_FEW_PICKS, _PICKS, _LAPLACE, _GAUSSIAN = 2.75, 4.5, 3.5, 2.25
+"""Numbers of the formula for the count from which private groups of a top k are shown (`shown_from`).
+
+They were fitted to the counts that plans state with probability 95%, for k from 1 to 100, limits of 1 to 256 groups,
+epsilons from 0.3 to 2.7 and deltas from 1e-8 to 1e-6: `tests/analytics/test_limits_choice.py` compares them.
 """
 
 
@@ -107,15 +118,27 @@ class ExpectedError:
         noise = self.noise_scale(contributions) * rows
         return total - kept * self._shown(kept, users, contributions, rows) + self.groups * noise
 
-    def largest_group(self, kept: float, users: float, rows: int) -> float:
+    def shown_from(self, contributions: int) -> float:
+        """Return about how large the count of a private group must be to be shown, if a user adds at most 1 to a group.
+
+        `contributions` is the limit on a user's groups.
+        """
+        if self.most is None:
+            return _THRESHOLD * self.noise_scale(contributions)
+        nines = math.log(1 / self.delta)
+        # Either k groups are picked one after the other, each with its share of epsilon, or all groups get Laplace or
+        # Gaussian noise and are shown above a threshold. The planner takes what shows smaller groups.
+        picked = min(_FEW_PICKS * self.most, _PICKS * math.sqrt(self.most)) * nines
+        above = min(contributions * (nines + _LAPLACE), _GAUSSIAN * math.sqrt(contributions) * nines)
+        return min(picked, above) / self.epsilon
+
+    def largest_group(self, kept: float, users: float, rows: int, share: float = _LARGEST_SHARES[1]) -> float:
         """Guess the number of rows in the largest group, if the answer counts `kept` rows of `users` users.
 
-        The largest group is taken to have a certain share of all rows, between one in two and one in twenty: the more
-        groups the answer has, the smaller the share. It cannot have more than `users` times `rows` rows, where `rows`
-        is the limit on a user's rows in a group.
+        The largest group is taken to have this `share` of all rows. It cannot have more than `users` times `rows` rows,
+        where `rows` is the limit on a user's rows in a group.
         """
-        times, fewest = _LARGEST_SHARE
-        return min(kept / min(times * self.groups, fewest), users * rows)
+        return min(kept * share, users * rows)
 
     def _shown(self, kept: float, users: float, contributions: int, rows: int) -> float:
         """Return the expected share, from 0 to 1, of the counted rows that lie in groups which the answer shows.
@@ -131,9 +154,10 @@ class ExpectedError:
         # by users, the limits do not change which groups are found.
         if not self.is_hidden or (self.most is None and contributions >= FEWEST_CONTRIBUTIONS):
             return 1.0
-        largest = self.largest_group(kept, users, rows)
-        needed = _THRESHOLD * self.noise_scale(contributions) * rows
-        return 0.0 if largest < needed else min(1.0, largest / needed / math.sqrt(self.groups))
+        needed = self.shown_from(contributions) * rows
+        largest = [self.largest_group(kept, users, rows, share) for share in _LARGEST_SHARES]
+        shown = [min(1.0, count / needed / math.sqrt(self.groups)) if count >= needed else 0.0 for count in largest]
+        return sum(shown) / len(shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.planning.statistics import plan_statistics
 
 _FEWER_CONTRIBUTIONS = (20, 5, 1)
+_FEWER_ROWS = (16, 4)
 _LARGER_EPSILONS = (Fraction(1), Fraction(5))
 _WORTHWHILE = 0.75
 """Another parameter is suggested only if the lead that it needs is at most this share of the lead needed now."""
@@ -31,13 +32,38 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
     if query.domain is not None or needed is None:
         return ""
     most = _WORTHWHILE * needed if largest is None else min(_WORTHWHILE * needed, largest)
-    remedies = [*_by_contributions(query, total, most, weighable), *_by_epsilon(query, total, most, weighable)]
+    changes = [
+        *_by_rows(query, total, most, weighable),
+        *_by_contributions(query, total, most, weighable),
+        *_by_epsilon(query, total, most, weighable),
+    ]
     condition = f"an item is shown if its noisy count is at least {needed:,}"
     return (
-        f"{condition}; {' or '.join(remedies)} would do"
-        if remedies
+        f"{condition}, or {' or '.join(changes)}"
+        if changes
         else f"{condition}; more can be shown from a list of public items"
     )
+
+
+def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
+    """Return a list with one phrase that suggests a lower limit on the rows of one user in a group, or an empty list.
+
+    With a lower limit, counts of rows need less noise, so items (groups) are shown from a smaller count on, but fewer
+    rows of users who have many are counted. Limits of 16 and 4 rows are tried in this order, if they are below the
+    limit of `query`. The phrase is about the first with which an item of a count of `most` would be shown.
+
+    `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
+    table.
+    """
+    counted = query.counted
+    if counted is None or counted.most_rows is None:
+        return []
+    for rows in _FEWER_ROWS:
+        if rows < counted.most_rows:
+            lead = _lead(replace(query, statistics=(counted.with_rows(rows, rows),)), total, weighable)
+            if lead is not None and lead <= most:
+                return [f"at least {lead:,} if at most {rows} rows of a user count in an item"]
+    return []
 
 
 def _by_contributions(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
@@ -45,7 +71,7 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
 
     With a lower limit, counts need less noise, so items (groups) are shown from a smaller count on. Limits of 20, 5 and
     1 groups are tried in this order, if they are below the limit of `query`. The phrase is about the first of them with
-    which an item of a count of `most` would be shown, such as "120 with contributions = 5 (at most 5 items of a user)".
+    which an item of a count of `most` would be shown, such as "at least 120 with contributions = 5 (at most 5 items of a user)".
     Here 120, at most `most`, is the count from which on items are shown.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
@@ -55,7 +81,9 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
         if query.contributions is None or bound < query.contributions:
             lead = _lead(replace(query, contributions=bound), total, weighable)
             if lead is not None and lead <= most:
-                return [f"{lead:,} with contributions = {bound} (at most {bound} item{'s' * (bound > 1)} of a user)"]
+                return [
+                    f"at least {lead:,} with contributions = {bound} (at most {bound} item{'s' * (bound > 1)} of a user)"
+                ]
     return []
 
 
@@ -72,7 +100,7 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
         if total.epsilon < epsilon:
             lead = _lead(query, replace(total, epsilon=epsilon), weighable)
             if lead is not None and lead <= most:
-                return [f"{lead:,} with epsilon = {float(epsilon):g}"]
+                return [f"at least {lead:,} with epsilon = {float(epsilon):g}"]
     return []
 
 
