@@ -437,3 +437,22 @@ def test_a_question_of_more_than_is_left_gets_no_delta_that_it_did_not_ask_for(l
     _, session = recorded_session(account=ledger.account("dan"))
     with pytest.raises(BudgetExhausted, match=r"or with Gaussian noise: add counts='gaussian', delta="):
         session.count(epsilon=2.05)
+
+
+def test_what_would_fit_is_smaller_in_epsilon_and_in_delta_if_both_are_too_large(ledger):
+    """A refusal named the delta, and who asked with a smaller one was refused again, for the epsilon."""
+    ledger.open_filter("poor", epsilon=2.0, delta=1e-6)
+    account = ledger.account("poor")
+    account.charge([parse_use("approx:1.5,4e-9")], key="first", request="q")
+    _, session = recorded_session(account=account)
+    with pytest.raises(BudgetExhausted) as told:
+        session.histogram(item="page", contributions=1, epsilon=1.0, delta=1e-6)
+    message = str(told.value)
+    assert "it needs a failure probability of 8e-07" in message
+    assert "it needs epsilon 1, and epsilon 0.5 is left" in message
+    epsilon, delta = re.search(
+        r"; it would fit with an epsilon of ([\d.]+) and a delta of ([\de.-]+)$", message
+    ).groups()
+    assert 0.2 < float(epsilon) <= 0.5
+    session.histogram(item="page", contributions=1, epsilon=float(epsilon), delta=float(delta))
+    assert account.status().charges == 2

@@ -198,10 +198,24 @@ def test_what_is_missing_is_told_before_and_when_it_is_refused(ledger):
     ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year", rule="zcdp")
     ledger.open_setwise("ada", REGISTERED, delta=1e-6, dataset="visits")
     for name, draw, told in (
-        ("bob", ["pure:5"], r"'bob' \(epsilon 5 at delta 1e-06\).*until year.*a rho of 12.5, and 0.44\d+ is left$"),
-        ("bob", ["approx:0,1e-6"], r"a failure probability of 1e-06, and 5e-07 is left$"),
+        (
+            "bob",
+            ["pure:5"],
+            r"'bob' \(epsilon 5 at delta 1e-06\).*until year.*a rho of 12.5, and 0.44\d+ is left; "
+            r"the cap of the dataset 'visits', .*a rho of 12.5, and 0.02\d+ is left$",
+        ),
+        (
+            "bob",
+            ["approx:0,1e-6"],
+            r"a failure probability of 1e-06, and 5e-07 is left; the cap .* of 1e-06, and 5e-07 is left$",
+        ),
         ("bob", ["gaussian:1.2"], r"cap of the dataset 'visits'.*a rho of 0.3473, and 0.02\d+ is left$"),
-        ("ada", ["pure:0.1x6"], r"'ada'.*it needs pure:0.1x6, and bounded-range:0.1x10, pure:0.1x5 is left$"),
+        (
+            "ada",
+            ["pure:0.1x6"],
+            r"'ada'.*it needs pure:0.1x6, and bounded-range:0.1x10, pure:0.1x5 is left; "
+            r"the cap .* a rho of 0.03, and 0.02\d+ is left$",
+        ),
     ):
         account = ledger.account(name)
         missing = account.shortage(draw)
@@ -224,6 +238,51 @@ def test_two_amounts_that_look_the_same_are_told_apart(sqlite_ledger):
     told = bob.shortage(["approx:0,4e-9"])
     assert "it needs a failure probability of 4e-09, and a little less than 4e-09 is left" in told
     assert told.endswith("use an account that was opened with a larger failure share")
+
+
+@pytest.mark.parametrize(
+    ("rule", "needed", "told"),
+    [
+        (
+            {},
+            "approx:0.9,4e-7",
+            r"it needs a failure probability of 4e-07, and 1e-07 .* share; it costs more than is left",
+        ),
+        (
+            {"rule": "menu", "menu": ["pure:0.5"]},
+            "pure:0.5x9, approx:0,4e-7",
+            r"it needs a failure probability of 4e-07, and 1e-07 .* share; it costs .* of the menu, and",
+        ),
+        ({"rule": "zcdp"}, "pure:5, approx:0,4e-7", r"a rho of 12.5, and .*; it needs a failure probability of 4e-07"),
+    ],
+)
+def test_a_refusal_names_all_that_an_account_lacks(rule, needed, told, ledger):
+    """A refusal named the delta alone, and who asked with a smaller delta was refused for the epsilon."""
+    ledger.open_filter("bob", epsilon=0.5, delta=1e-6, failure_share=0.1, **rule)
+    account = ledger.account("bob")
+    missing = account.shortage(needed.split(", "))
+    assert re.search(told, missing), missing
+    with pytest.raises(BudgetExhausted) as refused:
+        account.charge(uses(*needed.split(", ")), key="k", request="q")
+    assert str(refused.value) == missing
+
+
+def test_a_refusal_names_all_that_a_cap_and_an_account_lack(ledger):
+    ledger.set_cap("visits", epsilon=0.4, delta=1e-6, failure_share=0.1)
+    ledger.open_filter("bob", epsilon=0.5, delta=1e-6, failure_share=0.1, dataset="visits")
+    missing = ledger.account("bob").shortage(["approx:0.9,4e-7"])
+    of_account, of_cap = missing.split("; the cap of the dataset 'visits', which all its accounts share, cannot pay: ")
+    for text in (of_account, of_cap):
+        assert re.search("a failure probability of 4e-07, and 1e-07 .* share; it costs more than is left", text), text
+
+
+def test_a_refusal_of_a_cap_names_all_that_it_lacks_and_no_more(ledger):
+    ledger.set_cap("visits", epsilon=0.5, delta=1e-6, failure_share=0.1)
+    ledger.open_filter("bob", epsilon=5, delta=1e-5, dataset="visits")
+    account = ledger.account("bob")
+    assert account.shortage(["approx:0.4,4e-8"]) is None
+    assert "failure" not in account.shortage(["approx:0.9,4e-8"])
+    assert "epsilon" not in account.shortage(["approx:0.4,4e-7"])
 
 
 def test_an_account_shows_what_it_is(ledger):

@@ -380,6 +380,9 @@ _FEWER = (1.0, 0.9, 0.7, 0.4)
 """Shares of the estimated payable epsilon that are tried in turn. The estimate assumes the same mechanism with the same
 split of the budget, so the largest share may be too much."""
 
+_SHARES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
+"""Shares of the requested epsilon that are tried in turn together with a smaller delta; each plans the question."""
+
 
 def suggest_budget(
     total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool], *, in_json: bool = False
@@ -387,8 +390,10 @@ def suggest_budget(
     """Return a phrase on which budgets near `total` the account could still pay for, or None if none is found.
 
     For example: "it would fit with an epsilon of 0.4, or with Gaussian noise: add counts='gaussian'". The epsilon is
-    close to the largest one that the account can pay for, in two digits. Gaussian noise is proposed because an account
-    with a Gaussian budget pays less for it than for Laplace noise of the same (epsilon, delta).
+    close to the largest one that the account can pay for, in two digits. If no epsilon helps, because the account has
+    less left for failures than the question's delta, a smaller delta is suggested together with an epsilon. Gaussian
+    noise is proposed because an account with a Gaussian budget pays less for it than for Laplace noise of the same
+    (epsilon, delta).
 
     - `total` is the budget of a question that `account` cannot pay for, and `needed` are the mechanisms that were
       planned for it, each as a privacy guarantee and a number of runs.
@@ -404,7 +409,12 @@ def suggest_budget(
 
     gaussian = gaussian_alternative(total, account.status().terms)
     smaller = next(filter(is_payable, _smaller(total, needed, account)), None)
-    remedies = [] if smaller is None else [f"an epsilon of {float(smaller.epsilon):g}"]
+    if smaller is None:
+        smaller = next(filter(is_payable, _with_smaller_delta(total, account)), None)
+    remedies = []
+    if smaller is not None:
+        delta = "" if smaller.delta == total.delta else f" and a delta of {_short(smaller.delta)}"
+        remedies.append(f"an epsilon of {float(smaller.epsilon):g}{delta}")
     if gaussian is not None and is_payable(gaussian):
         remedies.append(f"Gaussian noise: {_added_parameters(total, gaussian, in_json=in_json)}")
     return f"it would fit with {', or with '.join(remedies)}" if remedies else None
@@ -438,7 +448,7 @@ def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
     The text is Python such as "add counts='gaussian', delta=2e-8", or a part of a JSON object if `in_json` is True. The
     text leaves delta out if `total` has the same delta as `gaussian`.
     """
-    added = {} if gaussian.delta == total.delta else {"delta": re.sub("e-0*", "e-", f"{float(gaussian.delta):g}")}
+    added = {} if gaussian.delta == total.delta else {"delta": _short(gaussian.delta)}
     if in_json:
         return "add " + ", ".join(f'"{name}": {text}' for name, text in {"counts": '"gaussian"', **added}.items())
     return "add " + ", ".join(f"{name}={text}" for name, text in {"counts": "'gaussian'", **added}.items())
@@ -450,6 +460,25 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
         return
     for fewer in _FEWER:
         yield replace(total, epsilon=_two_digits(fewer * float(total.epsilon) * share))
+
+
+def _with_smaller_delta(total: Total, account: AccountPayer) -> Iterator[Total]:
+    """Yield budgets with a delta that `account` can still pay for, and with shares of the epsilon of `total`.
+
+    The delta is half of what the account has left for outright failures, in two digits. Yields nothing if `total` has
+    no larger delta, because the delta is then not what the account lacks.
+    """
+    remaining = filter_parameters(account.status().left).failure_sum
+    if not 0 < remaining < total.delta:
+        return
+    delta = _two_digits(remaining / 2)
+    for share in _SHARES:
+        yield replace(total, epsilon=_two_digits(share * float(total.epsilon)), delta=delta)
+
+
+def _short(delta: Fraction) -> str:
+    """Return `delta` as a short text, such as 2e-8."""
+    return re.sub("e-0*", "e-", f"{float(delta):g}")
 
 
 def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:

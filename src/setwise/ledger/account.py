@@ -622,7 +622,7 @@ class Account:
         return _Balances(state=state, period=period, spent=spent_of(connection, self._account_id, period), cap=cap)
 
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
-        """Return a sentence about why the account or its cap cannot pay for `uses`; None if `balances` are enough.
+        """Return text that gives all reasons why the account or its cap cannot pay for `uses`; None if both can.
 
         `uses` are privacy guarantees with counts, and the cap is the joint budget of the dataset's accounts. `balances`
         has the units that the account and the cap have spent, and whether the account is open.
@@ -631,18 +631,22 @@ class Account:
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
         terms, spent, period = self._terms, balances.spent, balances.period
         draws, others = terms.split(uses)
-        reason = lacking_draws(draws, spent, status_of(terms, period, spent).left, self._balance_sizes)
-        if not reason and others and terms.totals is not None:
-            reason = terms.account_totals.shortage(others, spent) or ""
-        if reason:
+        reasons = [lacking_draws(draws, spent, status_of(terms, period, spent).left, self._balance_sizes)]
+        if others and terms.totals is not None:
+            reasons.append(terms.account_totals.shortage(others, spent) or "")
+        lacking = []
+        if any(reasons):
             promise = f" ({epsilon_at_delta(terms.epsilon.upper, terms.delta)})" if terms.totals is not None else ""
             until = f" until {terms.period} {period} ends" if period else ""
-            return f"the account {self.name!r}{promise} cannot pay for this{until}: {reason}"
+            reason = "; ".join(filter(None, reasons))
+            lacking.append(f"the account {self.name!r}{promise} cannot pay for this{until}: {reason}")
         shared = None
         if isinstance(self._cap, SharedCap) and isinstance(balances.cap, CapBalance):
             shared = self._cap.totals.shortage(uses, balances.cap.total(), balances.cap.rule)
         elif isinstance(self._cap, Totals) and isinstance(balances.cap, dict):
             shared = self._cap.shortage(uses, balances.cap)
-        if shared is None:
-            return None
-        return f"the cap of the dataset {terms.dataset!r}, which all its accounts share, cannot pay: {shared}"
+        if shared is not None:
+            lacking.append(
+                f"the cap of the dataset {terms.dataset!r}, which all its accounts share, cannot pay: {shared}"
+            )
+        return "; ".join(lacking) or None

@@ -470,19 +470,20 @@ class WalletTotals:
         )
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence about what the account lacks to pay for `uses`; None if it can pay.
+        """Return text about all that the account lacks to pay for `uses`; None if it can pay.
 
-        It lacks failure probability, mu squared in the wallet, or epsilon. The sentence also says how much is left.
-        `uses` are privacy guarantees with counts, and `spent` maps each balance to the units spent from it.
+        It lacks failure probability, or mu squared in the wallet or epsilon, or both. The text also says how much is
+        left. `uses` are privacy guarantees with counts, and `spent` maps each balance to the units spent from it.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
+        sentences = []
         if price[FAILURE] > remaining[FAILURE]:
-            return failure_shortage(uses, worth_below(remaining[FAILURE], self.failure))
-        if price[WALLET] <= remaining[WALLET]:
-            return None
-        wallet, summed = worth_below(remaining[WALLET], self.wallet), worth_below(remaining[SUM], self.limit)
-        return balance_shortage(uses, wallet, summed)
+            sentences.append(failure_shortage(uses, worth_below(remaining[FAILURE], self.failure)))
+        if price[WALLET] > remaining[WALLET]:
+            wallet, summed = worth_below(remaining[WALLET], self.wallet), worth_below(remaining[SUM], self.limit)
+            sentences.append(balance_shortage(uses, wallet, summed))
+        return "; ".join(sentences) or None
 
 
 def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:

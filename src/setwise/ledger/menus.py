@@ -165,7 +165,7 @@ class MenuTotals:
         return cost
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
-        """Return a sentence that says why the account cannot pay for `uses` any more; None if it can.
+        """Return text that gives all reasons why the account cannot pay for `uses` any more; None if it can.
 
         `uses` are privacy guarantees with counts. `spent` maps each balance to the units spent from it before. A full
         balance has 2^60 units, except "menu", which has `budget` units: each guarantee on the account's menu (its fixed
@@ -176,12 +176,15 @@ class MenuTotals:
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
+        sentences = []
         if price[FAILURE] > remaining[FAILURE]:
-            return failure_shortage(uses, worth_below(remaining[FAILURE], self.failure))
-        if price[MENU] <= remaining[MENU]:
-            return None
-        offers = ", or ".join(f"{remaining[MENU] // cost} of {item_text}" for item_text, cost in self.items)
-        return f"it costs {price[MENU]:,} units of the menu, and {remaining[MENU]:,} are left: enough for {offers}"
+            sentences.append(failure_shortage(uses, worth_below(remaining[FAILURE], self.failure)))
+        if price[MENU] > remaining[MENU]:
+            offers = ", or ".join(f"{remaining[MENU] // cost} of {item_text}" for item_text, cost in self.items)
+            sentences.append(
+                f"it costs {price[MENU]:,} units of the menu, and {remaining[MENU]:,} are left: enough for {offers}"
+            )
+        return "; ".join(sentences) or None
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.

@@ -288,7 +288,7 @@ class CapTotals:
         return rule if by_wallet and by_sum else Rule.WALLET if by_wallet else Rule.SUM
 
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
-        """Return a sentence about what the cap (a dataset's joint budget) lacks to pay for `uses`, or None if it can.
+        """Return text about all that the cap (a dataset's joint budget) lacks to pay for `uses`; None if it can pay.
 
         `uses` are privacy guarantees with counts. `remaining` maps each balance of the cap to the units that remain in
         it (2^60 units are the full balance), and `rule` says which balances pay: "wallet" (mu squared), "sum" (of
@@ -296,11 +296,15 @@ class CapTotals:
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
-        if self._costs(uses).failure > remaining[FAILURE]:
-            return failure_shortage(uses, worth_below(remaining[FAILURE], self.failure))
-        wallet = 0.0 if rule is Rule.SUM else worth_below(remaining[WALLET], self.wallet)
-        summed = 0.0 if rule is Rule.WALLET else worth_below(remaining[SUM], self.limit)
-        return balance_shortage(uses, wallet, summed)
+        needed = self.needs(uses, rule)
+        sentences = []
+        if needed[FAILURE] > remaining[FAILURE]:
+            sentences.append(failure_shortage(uses, worth_below(remaining[FAILURE], self.failure)))
+        if all(units > remaining[balance_name] for balance_name, units in needed.items() if balance_name != FAILURE):
+            wallet = 0.0 if rule is Rule.SUM else worth_below(remaining[WALLET], self.wallet)
+            summed = 0.0 if rule is Rule.WALLET else worth_below(remaining[SUM], self.limit)
+            sentences.append(balance_shortage(uses, wallet, summed))
+        return "; ".join(sentences)
 
     def rule_ended_by(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return the balance that the cap (joint budget) would give up for good by paying for `uses`, or None.
