@@ -1,6 +1,7 @@
 """`setwise check` says how a file is written, and what it says reads the file."""
 
 import json
+import shlex
 import subprocess
 import sys
 from itertools import pairwise
@@ -168,3 +169,30 @@ def test_a_file_of_many_columns_is_checked_with_few_statements(monkeypatch: pyte
     (few_expressions, few_reads), (expressions, reads) = work[20], work[300]
     assert expressions <= few_expressions + 5
     assert reads <= few_reads + 30
+
+
+def refused(*words: str) -> str:
+    return str(CliRunner().invoke(app, [*words]).exception)
+
+
+def test_a_user_column_of_a_file_without_a_header_is_named_by_the_refusal(tmp_path: Path):
+    """The refusal said that the table has column_1 to column_4, and not how to name them."""
+    path = tmp_path / "ratings.dat"
+    path.write_text("".join(f"{user}::{user % 7}::{user % 5}::97209{user:04}\n" for user in range(300)))
+    message = refused("check", str(path), "--user", "user_id", "--null", "NA")
+    assert "the file has no header, so name its 4 columns in their order: setwise check" in message
+    first, _, second = message.partition("setwise check ")[2].partition(
+        "; to see what the columns hold: setwise check "
+    )
+    words = shlex.split(first.partition(", if the first column")[0])
+    assert words[-2:] == ["--columns", "user_id,column_2,column_3,column_4"]
+    assert "300 users" in run("check", *words)
+    assert "column_4" in run("check", *shlex.split(second))
+
+
+@pytest.mark.parametrize("options", [[], ["--columns", "a,b"]])
+def test_a_user_column_that_named_columns_lack_has_no_command(options: list[str], tmp_path: Path):
+    path = tmp_path / "t.csv"
+    path.write_text("who,v\n" + "".join(f"u{user},{user}\n" for user in range(30)))
+    assert refused("check", str(path), "--user", "user_id", *options).startswith("the table has no column")
+    assert "the file has no header" not in refused("check", str(path), "--user", "user_id", *options)

@@ -9,10 +9,12 @@ import typer
 from setwise.analytics.schema import NUMBER_KINDS
 from setwise.cli import options
 from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words, interruptible, open_session
+from setwise.cli.holder_notes import command_words
 from setwise.cli.output import print_json
-from setwise.errors import InvalidParameter, SetwiseError
+from setwise.errors import InvalidParameter, SetwiseError, UnknownColumn
 
 if TYPE_CHECKING:
+    from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.check import TableCheck
 
 NOT_PRIVATE = "Not private: exact figures about the rows, for the holder of the file alone."
@@ -29,7 +31,14 @@ def check(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as 
     from setwise.analytics.tables.check import check_table
 
     options = CsvOptions(**csv_words({name: arguments[name] for name in CSV_OPTIONS}))
-    table_check = check_table(arguments["table"], options, column_kinds(arguments["types"] or ()), arguments["user"])
+    types = column_kinds(arguments["types"] or ())
+    try:
+        table_check = check_table(arguments["table"], options, types, arguments["user"])
+    except UnknownColumn as refusal:
+        advice = _column_names_advice(arguments["table"], options, arguments["user"])
+        if not advice:
+            raise
+        raise UnknownColumn(f"{refusal}; {advice}") from None
     description = table_check.save() if arguments["save"] else None
     if arguments["catalog"]:
         print(propose_entry(table_check, arguments["user"]))
@@ -37,6 +46,27 @@ def check(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as 
         print_json(table_check.to_dict())
     else:
         _show(table_check, description)
+
+
+def _column_names_advice(source: str, csv: "CsvOptions", user: str) -> str:
+    """Return a clause with the command that names the columns of the file `source`, if it has no header; "" if it has.
+
+    `csv` are the options with which the file was read, and `user` is the user column that it lacks. The names that the
+    file gets without a header say nothing, so the user column cannot be found; the command takes the first column.
+    """
+    from shlex import join, quote
+
+    from setwise.analytics.tables.check import check_table
+
+    check = check_table(source, csv, {}, None)
+    if csv.columns is not None or check.csv is None or not check.csv.columns:
+        return ""
+    names = (user, *check.csv.columns[1:])
+    command = join([*command_words.get(), "--columns", ",".join(names)])
+    return (
+        f"the file has no header, so name its {len(names)} columns in their order: setwise {command}, if the first "
+        f"column tells users apart; to see what the columns hold: setwise check {quote(source)}"
+    )
 
 
 def propose_entry(check: "TableCheck", user: str | None) -> str:
