@@ -250,9 +250,10 @@ def budget_of(words: BudgetWords) -> AskedBudget:
 def _delta_and_noise(words: BudgetWords) -> tuple[float, str]:
     """Return (delta, name of the noise of counts) of a question that states an epsilon or an accuracy.
 
-    The values are 0.0 and "best" if `words` leave them out.
-    Raises: `InvalidParameter` if `words` also name the guarantee of a single mechanism, because this is allowed only in
-    a question that states neither an epsilon nor an accuracy.
+    The values are 0.0 and "best" if `words`, the question's keyword arguments, leave them out.
+
+    Raises: `InvalidParameter` if `words` also state "discover", or have a mechanism use under "counts" instead of a
+    name of noise. Such uses were registered by an account, and a question is paid either with them or with an epsilon.
     """
     delta, counts = words.get("delta"), words.get("counts")
     if words.get("discover") is not None:

@@ -157,10 +157,12 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 
 
 def _relative_error(coefficients: NDArray[np.float64], window: int | None, participations: int) -> float:
-    """Return the standard deviation of a series' last estimate, divided by that of one noisy count of the same cost.
+    """Return the error of a series' last estimate, divided by the error of one noisy count of the same privacy cost.
 
-    `choose_shape` looks for the weights with the smallest result. An estimate is a weighted sum of releases, and a
-    release a weighted sum of counts plus noise. The one noisy count costs as much privacy as the whole series.
+    Both errors are standard deviations. In each period, the series releases for each group the weighted sum of its
+    counts so far, plus noise. From these releases the number of users in the last `window` periods is estimated. The
+    one noisy count costs as much privacy as the whole series. `choose_shape` looks for the weights with the smallest
+    result.
 
     - `coefficients` are the weights of the present and earlier periods in a release.
     - `window` is the number of periods that the estimate sums; None for all.
@@ -306,7 +308,10 @@ class RunningTotals:
 
     @property
     def noise_scale(self) -> int:
-        """Standard deviation of the noise on a group's released value in each period, in units of 2^-bits users."""
+        """Standard deviation of the noise on a group's released value in each period, in units of 2^-bits users.
+
+        `bits` is a field of this object: with 10 bits, for example, a noise scale of 2048 is 2 users.
+        """
         return noise_units(self.coefficients, self.sigma, self.contributions, self.participations)
 
     @property
@@ -337,11 +342,13 @@ class RunningTotals:
     def release(self, new_users: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the released values: for each group and period, the weighted sum of its counts so far, plus noise.
 
-        The result has a row for each group and a column for each period, in units of 2^-bits users, because the weights
-        (`coefficients`) are whole numbers in units of 2^-bits.
+        The result has a row for each group and a column for each period, in units of 2^-bits users: with `bits` (a
+        field) of 10, 2048 is 2 users. The unit is so small because the weights (`coefficients`) are fractions, rounded
+        to multiples of it.
 
         - `new_users` has, for each group and period, the exact number of users who are counted in that period.
-        - `noise` has an independent draw of noise for each group and period (see `draw`), in units of 2^-bits users.
+        - `noise` has an independent draw of noise for each group and period (see `draw`), in the same unit as the
+          result.
 
         Raises: `InvalidParameter` if the two arrays have different shapes.
         """

@@ -429,7 +429,8 @@ class UnknownGaussian:
         """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
 
         The cost is one use of Gaussian noise of parameter `sigma` for each of the at most `contributions` groups of one
-        user, and one use that reveals nothing unless it fails, with probability `delta`.
+        user, and one (0, `delta`)-DP use for the threshold that hides rare groups: with probability at most `delta`, a
+        group of one user alone is shown.
         """
         step = Gaussian(sigma=float(binary(self.sigma)))
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))

@@ -170,11 +170,13 @@ class DrawOrders:
         return sum(count * price for (_, count), price in zip(self.groups, self.prices, strict=True))
 
     def levels(self) -> NDArray[np.int64]:
-        """Return every sum of prices that some subset of the uses has, in ascending order, from 0 to `total`.
+        """Return the sums of prices of all subsets of the uses, each sum once, in ascending order.
 
-        These sums are the states of the dynamic program with prices. The program computes the largest delta over all
-        orders of the uses, and tracks only the sum of the prices of the remaining uses, which may be any subset. Prices
-        are positive whole numbers.
+        Two uses of price 2 and one of price 5, for example, give 0, 2, 4, 5, 7 and 9. Prices are positive whole
+        numbers.
+
+        These sums are the states of the dynamic program that computes the largest delta over all orders of the uses.
+        The program does not track which uses remain, but only the sum of their prices.
 
         Requires: `prices` is not empty.
         """

@@ -544,7 +544,10 @@ def _overlapping(blocks: int, block: int, end: int) -> Integers:
 
     The caller passes the array to `ufunc.reduceat`, which computes the minimum or maximum of a quantity in each block.
     Each block has `block` cells; only the last block may be longer, because it ends at `end`. Each block but the first
-    starts one cell early, so that the edge between two blocks belongs to the later one.
+    starts one cell early, so that neighbouring blocks share the cell at the edge between them.
+
+    >>> _overlapping(2, 4, 9).tolist()
+    [0, 4, 3, 9]
     """
     pairs = np.arange(0, 2 * blocks) // 2 * block
     pairs[1::2] += block

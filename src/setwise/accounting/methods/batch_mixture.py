@@ -327,11 +327,11 @@ class _Responses:
 
 
 def _index_to_halve(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
-    """Return the index of the epsilon for which branch and bound should halve the interval of t.
+    """Return the index in `groups` of the parameter whose interval branch and bound should halve next.
 
-    The randomized responses of each pair (epsilon, count) in `groups` have a common parameter t, which lies between the
-    pair's entries in `first` and in `last`. The chosen interval adds most to the uncertainty of the privacy loss: its
-    length times count times epsilon is largest.
+    The randomized responses of each pair (epsilon, count) in `groups` have one common parameter t, between the pair's
+    entries in `first` and in `last`. The index is that of the pair with the largest count * epsilon * (length of the
+    interval), because this interval adds most to the uncertainty of the privacy loss.
     """
     added = [count * epsilon * (b - a) for (epsilon, count), a, b in zip(groups, first, last, strict=True)]
     return added.index(max(added))

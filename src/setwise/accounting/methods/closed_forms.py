@@ -152,8 +152,9 @@ class BatchBoundedRange:
     def _worst(self, x: float) -> Bracket:
         """Return a bracket for the largest delta of the batch at overall epsilon `x`, given no outright failure.
 
-        The batch is chosen up front, and in an outright failure everything may be revealed. The maximum is over the
-        parameter t that all randomized responses of the batch share.
+        The mechanisms of the batch are chosen up front. In the worst case those of epsilon-bounded range are randomized
+        responses with the losses t and t - epsilon, and all have the same t. The result is the maximum over t. In an
+        outright failure, everything may be revealed; its probability is added by the caller.
         """
         if self.count == 1 and self.beside is NOTHING:
             return _single_mechanism(self.epsilon, x)
@@ -257,11 +258,14 @@ def _single_mechanism(epsilon: float, x: float) -> Bracket:
 
 
 def shared_offset(epsilon: float, beside: list[float]) -> bool:
-    """Return whether all possible total losses of some pure DP uses differ by whole multiples of `epsilon`.
+    """Return whether any two possible total losses of some pure DP uses differ by a whole multiple of `epsilon`.
 
-    `beside` has the epsilons of these uses. If so, the closed form applies to a batch of these uses and
-    epsilon-bounded-range mechanisms. Flipping the outcome of one use changes the total loss by twice that use's
-    epsilon. So twice each entry of `beside` must be a multiple of `epsilon`.
+    Only then does the closed form apply to a batch of these uses and epsilon-bounded-range mechanisms. `beside` has the
+    epsilons of the uses. The loss of one use is its epsilon or minus its epsilon, so twice each entry of `beside` must
+    be a multiple of `epsilon`.
+
+    >>> shared_offset(0.2, [0.1, 0.3]), shared_offset(0.2, [0.15])
+    (True, False)
     """
     steps = [2.0 * other / epsilon for other in beside]
     return all(abs(step - round(step)) <= 1e-13 * step and round(step) >= 1 for step in steps)

@@ -306,7 +306,10 @@ _SECONDS = "(?:TO_TIMESTAMP|FROM_UNIXTIME|TIMESTAMP_SECONDS)"
 
 
 def read_as_seconds(names: Iterable[str], question: str) -> list[str]:
-    """Return those of the column `names` that the SQL `question` reads as seconds since 1970."""
+    """Return those of the column `names` that the SQL `question` reads as seconds since 1970, as in TO_TIMESTAMP(at).
+
+    Such a column may have milliseconds instead. The data holder is then warned.
+    """
     return [
         name for name in names if re.search(rf'{_SECONDS}\s*\(\s*(?:\w+\.)?"?{re.escape(name)}(?!\w)', question, re.I)
     ]
