@@ -1,6 +1,7 @@
-"""`ClassifiedUses`: mechanism uses sorted by how they compose.
+"""`ClassifiedUses`: the mechanism uses of a composition, sorted by how they compose.
 
-A use has a fixed dominating pair, has bounded range, or is known only by moments of its privacy loss.
+A use is of one of three classes: it has a fixed dominating pair (as noise of a known kind has), it has bounded range,
+or only moments of its privacy loss are known (as for zCDP).
 """
 
 from collections.abc import Sequence

@@ -571,7 +571,7 @@ class DiscreteGaussian(Guarantee):
         set_fields(self, sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
-        """Return s^2/(2 sigma^2)-zCDP, which integer Gaussian noise on an integer of sensitivity s satisfies.
+        """Return the zCDP of this noise: rho = s^2 / (2 sigma^2), where s is the sensitivity; xi is 0.
 
         Theorem: CanonneKaSt20.
         """

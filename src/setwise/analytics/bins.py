@@ -62,7 +62,14 @@ class Width:
 
     @property
     def decimals(self) -> int:
-        """The number of decimals in labels of bins, just enough to write their lower ends, multiples of `width`."""
+        """The number of decimals with which labels write the lower ends of bins.
+
+        The lower ends are multiples of `width`, and so many decimals write them exactly: 1 for bins of width 0.5, and 0
+        for bins of width 10.
+
+        >>> Width(Fraction(1, 2)).decimals, Width(Fraction(10)).decimals
+        (1, 0)
+        """
         return next(places for places in range(FINEST_WIDTH + 1) if (self.width * 10**places).denominator == 1)
 
 

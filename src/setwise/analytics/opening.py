@@ -1,4 +1,8 @@
-"""Opening a table: `setwise.open` turns a source, or a table of a catalog, into a session."""
+"""Opening a table: `setwise.open` returns a session, an object with which an analyst asks questions about the table.
+
+The table is a source (such as a file, a folder, a data frame or the URL of a database) or is named in a catalog, the
+data holder's file of declared tables.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields

@@ -229,7 +229,10 @@ class MenuTotals:
         return recorded_sum(amounts[SUM], self.limit)
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return the account's whole budget as one (epsilon, delta)-DP guarantee, to compose it with other accounts."""
+        """Return the account's whole budget as one (epsilon, delta)-DP guarantee.
+
+        The joint promise of several accounts is computed by composing such guarantees.
+        """
         return (Use(ApproxDP(epsilon=self.epsilon, delta=self.delta)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:

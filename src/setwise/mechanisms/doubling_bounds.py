@@ -171,7 +171,7 @@ class DoublingBounds:
 
     @property
     def _noise(self) -> LaplaceNoise:
-        """The integer Laplace noise that is added to the number of values in each bin."""
+        """The integer Laplace noise that is added to the number of values in each bin, an interval of values."""
         return LaplaceNoise(scale=binary(self.scale))
 
     def release(

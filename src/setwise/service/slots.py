@@ -132,9 +132,10 @@ class PersonalSlots:
         self._person = person
 
     def acquire(self, *, timeout: float | None = None) -> bool:
-        """Wait for a slot for this person, and return whether one was acquired.
+        """Wait until this person gets a free slot, and return True; return False if `timeout` seconds pass before.
 
-        The wait ends after `timeout` seconds; None waits without limit.
+        A slot is a share of a scarce resource, such as the right of one query to read a table. With a `timeout` of None
+        the wait has no limit.
         """
         return self._slots.acquire(self._person, timeout=timeout)
 

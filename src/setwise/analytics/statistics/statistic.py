@@ -430,8 +430,9 @@ class ClipBounds:
     """Clipping bounds of a column: smaller values are raised to `low`, and larger values are lowered to `high`.
 
     - `low` and `high` are in units of the column.
-    - `step` is in units of the column too: clipped values are rounded to low, low + step, low + 2 step, ... It is None
-      until the kind of the column is known.
+    - `step` is the rounding step, in units of the column too: clipped values are rounded to a whole number of steps,
+      counted from a point that depends on the statistic (0 for a sum, `low` for a quantile). It is None until the kind
+      of the column is known.
     - `from_search` says whether a private search found the bounds; otherwise they were stated.
     """
 
@@ -549,17 +550,19 @@ class BoundedStatistic(Statistic):
         return copy_with(self, clip=clip)
 
     def in_steps(self, schema: Schema) -> "Statistic":
-        """Return the statistic with its rounding step filled in: the given step, or else the default step.
+        """Return the statistic with its rounding step filled in: the stated step, or else a thousandth of high - low.
 
-        `schema` says of which kind the column is, for example integers.
+        Values of the column are clipped to `low` .. `high` and rounded to multiples of the step, because mechanisms
+        compute with whole numbers. `schema` describes the table; statistics whose step depends on the column's kind use
+        it.
         """
         clip = self.clip_bounds
         return self if clip.step is not None else self.with_clip(replace(clip, step=self.default_step(schema)))
 
     def default_step(self, schema: Schema) -> Fraction:
-        """Return the rounding step, in units of the column, if none is given: a thousandth of high - low.
+        """Return the rounding step, in units of the column, if none is stated: a thousandth of high - low.
 
-        `schema` is not used.
+        The values of the column are clipped to `low` .. `high`. `schema` is not used.
         """
         del schema
         return self.clip_bounds.width / STEPS

@@ -158,7 +158,11 @@ class Sum(BoundedStatistic):
         return noisy_total(self.measures()[0])
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return `estimate` converted from multiples of the rounding step to units of the column."""
+        """Return `estimate` in units of the column.
+
+        Mechanisms compute with whole numbers, so a noisy sum is a number of rounding steps; it is multiplied by the
+        step here.
+        """
         return scale_estimate(estimate, Fraction(0), self.clip_bounds.known_step, Fraction(0))
 
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:

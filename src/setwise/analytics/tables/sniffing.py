@@ -182,8 +182,9 @@ def _quote(lines: Sequence[str], separator: str) -> str:
 
     `separator` is the text between cells. The result is a single quote in two cases:
 
-    - Cells such as 'Oslo, Norway' occur, with a separator or a line end between single quotes, and reading the lines
-      with single quotes gives more lines the usual number of cells than reading them with double quotes does.
+    - Cells such as 'Oslo, Norway' occur, with a separator or a line end between single quotes. Also, more lines belong
+      to records of the usual number of cells if single quotes are taken for the quote character than if double quotes
+      are.
     - Every filled cell of some column is in single quotes.
     """
     if not any("'" in line for line in lines):

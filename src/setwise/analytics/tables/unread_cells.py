@@ -334,7 +334,11 @@ def _milliseconds_as_seconds(raw: "DuckDBTable", question: str) -> list[ScanNote
 
 
 def _milliseconds_note(name: str) -> ScanNote:
-    """Return a note which says that the numbers of the column `name` are milliseconds and not seconds."""
+    """Return a note for a query that reads the numbers of the column `name` as seconds since 1970.
+
+    Read as seconds, the numbers are beyond the year 9999, so the note says that they are milliseconds, and how SQL
+    reads milliseconds.
+    """
     text = f"the numbers of {name!r} are milliseconds since 1970, as seconds they are beyond the year 9999"
     return ScanNote(f"{text}: write TIMESTAMP_MILLIS({name})", mostly_unreadable=True, is_unsolved=True)
 

@@ -424,7 +424,11 @@ class Restoration:
             self._flush()
 
     def _flush(self) -> None:
-        """Insert all queued rows into their tables, and empty the queue."""
+        """Insert all queued rows into their tables, and empty the queue.
+
+        Rows of a restored ledger are queued, because one statement with many rows is faster than one statement for each
+        row.
+        """
         for table, rows in self._waiting.items():
             if rows:
                 self._connection.execute(insert(table), rows)

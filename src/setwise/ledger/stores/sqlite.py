@@ -75,7 +75,7 @@ class _Append:
 
     @property
     def is_done(self) -> bool:
-        """Whether the entry was appended, or got an error."""
+        """Whether the waiting thread can go on, because its entry was appended or got an error."""
         return self.entry is not None or self.error is not None
 
 

@@ -150,9 +150,9 @@ class PostgresqlState(SeriesState):
 
     @contextmanager
     def _transaction(self) -> "Iterator[psycopg.Connection[Any]]":
-        """Yield a connection in one transaction, and turn the driver's errors into `EngineFailed`.
+        """Yield a connection to the private state of a live series, in one transaction.
 
-        The driver's own messages may quote users, so they are dropped.
+        Raises: `EngineFailed` in place of every error of the driver, whose own messages may quote users.
         """
         engine_error = EngineFailed(
             "the PostgreSQL server cannot be reached, or the state of the series cannot be written"

@@ -196,7 +196,7 @@ def _four_digits(scale: float) -> str:
 
 
 def _in_range(scale: float) -> float:
-    """Return the noise scale `scale`, limited to the range of noise scales that a search may try."""
+    """Return `scale` if a search may try this noise scale; otherwise the nearest noise scale that it may try."""
     return min(max(scale, CONFIG.least_scale), float(LARGEST_NOISE_SCALE))
 
 

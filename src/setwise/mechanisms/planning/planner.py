@@ -217,7 +217,7 @@ Priced: TypeAlias = Callable[[Mechanism, Fraction], float]
 
 
 def _certify_price(mechanism: Mechanism, delta: Fraction) -> float:
-    """Return a certified upper bound on the epsilon of one release of `mechanism` at `delta`."""
+    """Return the price of one release of `mechanism`: a certified upper bound on its epsilon at `delta`."""
     return searched_price(mechanism.guarantees(), float_below(delta))
 
 

@@ -74,9 +74,10 @@ class FixedInterval(NamedTuple):
         return FixedInterval(self.low >> bits, ceil_shift(self.high, bits))
 
     def raised(self, units: int) -> "FixedInterval":
-        """Return this interval with its upper end raised by `units`, a number of units of 2^-bits.
+        """Return this interval with its upper end raised by `units`, in the units of the interval (2^-bits).
 
-        For an infinite sum that is cut off, this covers the terms that are left out.
+        This makes bounds on the first terms of an infinite sum into bounds on the whole sum, if the other terms add up
+        to at most `units`.
         """
         return FixedInterval(self.low, self.high + units)
 

@@ -452,7 +452,10 @@ class Engines:
         )
 
     def _with_relative_paths(self, error: UnsuitableTable) -> UnsuitableTable:
-        """Return a copy of `error` whose message has paths relative to the data folder, as stewards write them."""
+        """Return a copy of `error` whose message shows paths as stewards write them: relative to the data folder.
+
+        For example, "/var/setwise/data/events.csv" becomes "events.csv" if the data folder is /var/setwise/data.
+        """
         return UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", ""))
 
     def _locate(self, table: str, kind: EngineKind) -> str:

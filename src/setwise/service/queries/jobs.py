@@ -133,7 +133,8 @@ class Jobs:
     def asked_at(self, *, account: str, key: str) -> float | None:
         """Return when the query of `account` under the idempotency `key` was charged, in seconds since 1970.
 
-        Returns None if no query was charged under the key.
+        Returns None if no query was charged under the key. A caller that repeats stored answers only for a limited time
+        learns from the result whether an answer is still fresh.
         """
         job = self.find(account=account, key=key)
         return None if job is None else job.created_at

@@ -1,4 +1,4 @@
-"""The store of registered datasets."""
+"""The store of registered datasets: which tables the service may answer questions about, and within which bounds."""
 
 import json
 import time

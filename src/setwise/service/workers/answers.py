@@ -53,9 +53,10 @@ class StoredAnswer:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether rendering the stored answer may take long: it is large, or its SQL computes with released rows.
+        """Whether a page or a download of the stored answer may take long to make.
 
-        Released rows are the noisy rows of an answer.
+        True if the answer is large, or if its SQL has a part that is computed from the noisy rows of the answer, such
+        as a sum of released counts.
         """
         return len(self.text) > _LARGE or (self.statement is not None and self.statement.shell is not None)
 
