@@ -34,9 +34,9 @@ class NoisyRatio:
         """Return the object that divides a noisy sum by a noisy number of rows, with an interval of the quotient.
 
         - `reach` is the most that one row adds to the sum, in absolute value.
-        - `rows` is the most rows of one user. So one user adds at most `reach` * `rows` to the sum.
-        - `noise` is the kind of noise, and its scale for a number to which one user adds at most 1. The sum has `reach`
-          * `rows` times this scale, and the number of rows has `rows` times this scale.
+        - `rows` is the most rows of one user. So one user adds at most reach times rows to the sum.
+        - `noise` is the kind of noise, and its scale for a number to which one user adds at most 1. The noise on the
+          sum has reach times rows times this scale, and the noise on the number of rows has rows times this scale.
         - `confidence` is the probability with which the interval of a quotient holds.
 
         Theorem: Fieller54 for Gaussian noise.

@@ -552,7 +552,7 @@ class GroupStatistics:
       the groups found.
     - `k` is the most groups that are found; None for any number.
     - `users` is empty, or has the number of users of each group in `domain`, with noise, as an earlier search released
-      it. A statistic that needs this number then takes it from here.
+      it. These numbers are passed on in the release; nothing is computed from them here.
 
     Theorem: the paper's count of uses for a joint release (lem:peeling_lap).
     """
