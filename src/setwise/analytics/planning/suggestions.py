@@ -71,8 +71,8 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
 
     With a lower limit, counts need less noise, so items (groups) are shown from a smaller count on. Limits of 20, 5 and
     1 groups are tried in this order, if they are below the limit of `query`. The phrase is about the first of them with
-    which an item of a count of `most` would be shown, such as "at least 120 with contributions = 5 (at most 5 items of a user)".
-    Here 120, at most `most`, is the count from which on items are shown.
+    which an item of a count of `most` would be shown, such as "at least 120 with contributions = 5 (at most 5 items of
+    a user)". Here 120, at most `most`, is the count from which on items are shown.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
@@ -82,7 +82,8 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
             lead = _lead(replace(query, contributions=bound), total, weighable)
             if lead is not None and lead <= most:
                 return [
-                    f"at least {lead:,} with contributions = {bound} (at most {bound} item{'s' * (bound > 1)} of a user)"
+                    f"at least {lead:,} with contributions = {bound} "
+                    f"(at most {bound} item{'s' * (bound > 1)} of a user)"
                 ]
     return []
 
