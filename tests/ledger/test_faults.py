@@ -37,15 +37,21 @@ def fill_up(path, limit, results):
     results.put((granted, refused, charges))
 
 
-def test_a_full_disk_loses_nothing(tmp_path):
+def filled_disk(tmp_path, fill, limit):
+    """Run `fill` in a process on a new ledger until its files have `limit` bytes; return its path and what it saw."""
     path = str(tmp_path / "ledger.db")
     with Ledger.open(path) as ledger:
         ledger.open_setwise("ada", ["pure:0.1x20000"], delta=1e-6)
     results = CONTEXT.SimpleQueue()
-    process = CONTEXT.Process(daemon=True, target=fill_up, args=(path, 600_000, results))
+    process = CONTEXT.Process(daemon=True, target=fill, args=(path, limit, results))
     process.start()
     granted, refused, charges = results.get()
     process.join(60)
+    return path, granted, refused, charges
+
+
+def test_a_full_disk_loses_nothing(tmp_path):
+    path, granted, refused, charges = filled_disk(tmp_path, fill_up, 600_000)
     assert "failed: " in refused
     assert "\n" not in refused
     assert charges == len(granted) > 5
@@ -82,14 +88,7 @@ def fill_up_together(path, limit, results):
 
 
 def test_a_full_disk_is_told_to_every_thread_and_loses_nothing(tmp_path):
-    path = str(tmp_path / "ledger.db")
-    with Ledger.open(path) as ledger:
-        ledger.open_setwise("ada", ["pure:0.1x20000"], delta=1e-6)
-    results = CONTEXT.SimpleQueue()
-    process = CONTEXT.Process(daemon=True, target=fill_up_together, args=(path, 900_000, results))
-    process.start()
-    granted, refused, charges = results.get()
-    process.join(60)
+    path, granted, refused, charges = filled_disk(tmp_path, fill_up_together, 900_000)
     assert len(refused) == 8
     assert all("failed: " in sentence and "\n" not in sentence for sentence in refused)
     assert charges == len(granted) > 8

@@ -189,6 +189,24 @@ def log_ratios(one, other):
     return [float(np.log(one[path] / other[path])) for path in one]
 
 
+def ranges_of_levels(before, after):
+    """Return the ranges of the privacy losses of the first cut, and of both slices given each first cut."""
+    firsts = []
+    for found in (before, after):
+        first = defaultdict(float)
+        for (cuts, _), chance in found.items():
+            first[cuts] += chance
+        firsts.append(first)
+    losses = [log_ratios(*firsts)]
+    for cut in firsts[0]:
+        given = [
+            {path: chance / first[cut] for path, chance in found.items() if path[0] == cut}
+            for found, first in zip((before, after), firsts, strict=True)
+        ]
+        losses.append(log_ratios(*given))
+    return [max(ratios) - min(ratios) for ratios in losses]
+
+
 @pytest.mark.usefixtures("few_parts")
 @pytest.mark.parametrize("counts", TINY)
 def test_a_level_is_one_use_whatever_is_equal_to_a_cut(counts):
@@ -197,21 +215,7 @@ def test_a_level_is_one_use_whatever_is_equal_to_a_cut(counts):
     before, ranges = law(quantiles, counts), []
     for place in range(3):
         after = law(quantiles, [count + (place == cell) for cell, count in enumerate(counts)])
-        firsts = []
-        for found in (before, after):
-            first = defaultdict(float)
-            for (cuts, _), chance in found.items():
-                first[cuts] += chance
-            firsts.append(first)
-        ratios = log_ratios(*firsts)
-        ranges.append(max(ratios) - min(ratios))
-        for cut in firsts[0]:
-            given = [
-                {path: chance / first[cut] for path, chance in found.items() if path[0] == cut}
-                for found, first in zip((before, after), firsts, strict=True)
-            ]
-            ratios = log_ratios(*given)
-            ranges.append(max(ratios) - min(ratios))
+        ranges += ranges_of_levels(before, after)
     assert max(ranges) <= 0.75 + 1e-9
     assert max(ranges) > 0.3
 
@@ -224,21 +228,7 @@ def test_a_level_is_one_use_of_a_vote_that_is_divided_among_slices(counts):
     before, ranges = law(quantiles, counts), []
     for added in votes(3, 2):
         after = law(quantiles, [count + more for count, more in zip(counts, added, strict=True)])
-        firsts = []
-        for found in (before, after):
-            first = defaultdict(float)
-            for (cuts, _), chance in found.items():
-                first[cuts] += chance
-            firsts.append(first)
-        ratios = log_ratios(*firsts)
-        ranges.append(max(ratios) - min(ratios))
-        for cut in firsts[0]:
-            given = [
-                {path: chance / first[cut] for path, chance in found.items() if path[0] == cut}
-                for found, first in zip((before, after), firsts, strict=True)
-            ]
-            ratios = log_ratios(*given)
-            ranges.append(max(ratios) - min(ratios))
+        ranges += ranges_of_levels(before, after)
     assert max(ranges) <= 0.75 + 1e-9
     assert max(ranges) > 0.3
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from setwise.accounting.brackets import float_above
 from setwise.accounting.guarantees import PureDP
-from setwise.mechanisms.intervals import CONFIDENCE
+from setwise.mechanisms.intervals import CONFIDENCE, SHARES, share_interval
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.tail_estimates import estimate_tail, laplace_sums_radius
 from setwise.mechanisms.parameters import binary, positive_integer
@@ -58,11 +58,6 @@ that were seen: there a mistake costs little, and a bin that is missed may hold 
 doublings after the last occupied one the probability is 4^-(d - 1) of this, so that mistakes at all distances together
 add at most as much to the expected noise as the noise without them. With 2^-(d - 1) they added five times as much, and
 at any epsilon one question in ten got a bound of more than four times the rows of the user who has most."""
-
-_SHARES = np.linspace(0.0, 1.0, 501)
-"""The shares that are tested for the interval. An interval reaches one step of 0.2% further than the shares that pass,
-which also covers the rounding of users to `UNITS`: that changes no number of pairs by more than 0.05%."""
-
 
 _NARROW = 0.05
 """Width up to which the interval of the share also counts the groups of users who have more than most users."""
@@ -353,11 +348,7 @@ class ContributionSearch:
         rounding = np.abs(weights).sum(axis=1) / (2 * UNITS)
         excess = np.maximum(np.abs(weights @ noisy) - rounding, 0.0)
         passing = np.flatnonzero(noise.exceeding(excess) >= chance)
-        lower, upper = 0.0, 1.0
-        if len(passing):
-            step = float(_SHARES[1])
-            lower = max(0.0, round(float(_SHARES[passing[0]]) - step, 4))
-            upper = min(1.0, round(float(_SHARES[passing[-1]]) + step, 4))
+        lower, upper = share_interval(passing)
         pairs = float(capped @ noisy)
         share = float(beyond @ noisy) / pairs if pairs > 0 else 0.0
         return LeftOutShare(share=min(max(share, lower), upper), lower=lower, upper=upper, of_first=of_first)
@@ -373,7 +364,7 @@ def _noise_of_shares(
     `bound` groups. The share p is possible if (pairs left out) - p (all pairs), computed from noisy numbers of users,
     is so close to 0 that the noise explains it. The possible shares make up the confidence interval.
 
-    - The weights are an array with a row for each share p in `_SHARES` and a column for each bin (a range of numbers of
+    - The weights are an array with a row for each share p in `SHARES` and a column for each bin (a range of numbers of
       groups per user). A row, multiplied by the bins' numbers of users, gives the difference above.
     - The noise is the distribution of each row's difference if the exact difference is 0.
     - `ends` has the most groups of a user in each bin.
@@ -383,7 +374,7 @@ def _noise_of_shares(
     The result does not depend on the numbers of users. It is cached, because the sums of noise take 3 ms to compute.
     """
     capped = np.minimum(np.array(ends), of_first)
-    weights = np.maximum(capped - bound, 0) - np.outer(_SHARES, capped)
+    weights = np.maximum(capped - bound, 0) - np.outer(SHARES, capped)
     return weights, LaplaceSums.of(np.abs(weights) * scale / UNITS)
 
 

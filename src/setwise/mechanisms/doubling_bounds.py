@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from setwise.accounting.guarantees import DiscreteLaplace
 from setwise.errors import InvalidParameter
+from setwise.mechanisms.intervals import SHARES, share_interval
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.tail_estimates import estimate_tail, laplace_sums_radius
 from setwise.mechanisms.parameters import binary
@@ -39,10 +40,6 @@ among them changes the bounds by little."""
 _MISTAKEN_NEIGHBOUR = Fraction(1, 10)
 """Probability that the two bins next to the bounds, one at either end, are taken for occupied without users. Such a
 mistake doubles a bound, and so the noise; a missed bin clips the values of its users, and no interval says so."""
-
-
-_SHARES = np.linspace(0.0, 1.0, 501)
-"""The shares of clipped values that are tested for the interval, which reaches one step of 0.2% further."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +92,10 @@ class FoundRange:
         )
         chance = float(1 - confidence) / (len(noisy) * (len(noisy) + 1) / 2)
         beyond, users = float(noisy[outside].sum()), float(noisy.sum())
-        scales = np.stack([1 - _SHARES, _SHARES], axis=1) * self.scale
+        scales = np.stack([1 - SHARES, SHARES], axis=1) * self.scale
         radius = laplace_sums_radius(scales, np.array([outside.sum(), (~outside).sum()]), chance)
-        passing = np.flatnonzero(np.abs(beyond - _SHARES * users) <= radius)
-        lower, upper = 0.0, 1.0
-        if len(passing):
-            step = float(_SHARES[1])
-            lower = max(0.0, round(float(_SHARES[passing[0]]) - step, 4))
-            upper = min(1.0, round(float(_SHARES[passing[-1]]) + step, 4))
+        passing = np.flatnonzero(np.abs(beyond - SHARES * users) <= radius)
+        lower, upper = share_interval(passing)
         share = beyond / users if users > 0 else 0.0
         return ClippedShare(share=min(max(share, lower), upper), lower=lower, upper=upper)
 

@@ -99,3 +99,21 @@ def lower_ends(
 
 _ROUNDING = 1e-14
 """Relative rounding error of the logarithm of a tail."""
+
+
+SHARES = np.linspace(0.0, 1.0, 501)
+"""The shares, from 0 to 1, that are tested for the interval of the share of users, rows or pairs that are left out."""
+
+
+def share_interval(passing: NDArray[np.intp]) -> tuple[float, float]:
+    """Return the interval (lower, upper) of a share, from the places in `SHARES` of the shares that noise can explain.
+
+    The interval reaches one step of 0.2% further than the shares that pass, because a share between two tested ones may
+    pass, too. For contribution bounds the step also covers the rounding of users to units, which changes no number of
+    pairs by more than 0.05%. The interval is (0, 1) if no tested share passes.
+    """
+    if not len(passing):
+        return 0.0, 1.0
+    step = float(SHARES[1])
+    first, last = float(SHARES[passing[0]]), float(SHARES[passing[-1]])
+    return max(0.0, round(first - step, 4)), min(1.0, round(last + step, 4))
