@@ -301,6 +301,13 @@ def crossing(
       is positive there too). False returns a point just right of the zero, where `height` is no longer positive.
     - `near` is the largest distance from the zero that is accepted, as a share of `right`; 0 asks for the accuracy of
       floats.
+
+    Callers need the right side if the result is promised: a point on the wrong side would not keep the promise.
+
+    >>> crossing(lambda x: 1.0 - x, 0.0, 2.0, keep_left=True) < 1.0
+    True
+    >>> crossing(lambda x: 1.0 - x, 0.0, 2.0, keep_left=False) >= 1.0
+    True
     """
     # The search narrows an interval that contains the crossing. It ends when the interval is no longer than `near`
     # times its right end, or than a few units in the last place, or when the height at the point is within

@@ -589,7 +589,7 @@ class TruncatedDiscreteGaussian(Guarantee):
     """Integer Gaussian noise of parameter `sigma`, conditioned on the values {-bound, ..., bound}.
 
     The noise is added to an integer that one user changes by at most `sensitivity`. An outcome that only one of two
-    neighbouring tables can produce counts as an outright failure.
+    neighbouring tables can produce reveals which table it was; it counts as an outright failure.
     """
 
     kind = "truncated-gaussian"

@@ -553,11 +553,11 @@ def _answer(
 
 
 def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
-    """Return a sentence on how to see more items than the released `items`, as in "90 with epsilon = 2 would do".
+    """Return a sentence on how to see more items than the released `items`, as in "at least 90 with epsilon = 2".
 
-    The example says that with this epsilon an item would be shown from a count of 90 on. `planned` is the question's
-    plan. The result is "" if the account pays with guarantees that it registered in advance, because such a question
-    states no epsilon that could be raised.
+    The example says that with this epsilon an item is shown if its noisy count is at least 90. `planned` is the
+    question's plan. The result is "" if the account pays with guarantees that it registered in advance, because such a
+    question states no epsilon that could be raised.
     """
     if planned.total is None:
         return ""

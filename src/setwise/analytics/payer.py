@@ -465,8 +465,8 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _with_smaller_delta(total: Total, account: AccountPayer) -> Iterator[Total]:
     """Yield budgets with a delta that `account` can still pay for, and with shares of the epsilon of `total`.
 
-    The delta is half of what the account has left for outright failures, in two digits. Yields nothing if `total` has
-    no larger delta, because the delta is then not what the account lacks.
+    The delta is half of what the account has left for outright failures (in which everything may be revealed), in two
+    digits. Yields nothing if `total` has no larger delta, because the delta is then not what the account lacks.
     """
     remaining = filter_parameters(account.status().left).failure_sum
     if not 0 < remaining < total.delta:

@@ -667,7 +667,7 @@ def worth_above(units: int, total: float) -> float:
 def recorded_sum(units: int, total: float) -> float:
     """Return the sum of charges that a balance has recorded, rounded up; infinity if the balance is used up.
 
-    `units` are the units spent, and `total` is the amount of a full balance (2^60 units). The balance refuses no
-    charge: a charge that is larger than what remains uses it up, and the sum is then unknown.
+    `units` are the units spent, and `total` is the amount that 2^60 units stand for. The balance refuses no charge: a
+    charge that is larger than what remains uses it up, and the sum is then unknown.
     """
     return worth_above(units, total) if units < UNITS else math.inf

@@ -67,7 +67,7 @@ class SharedCap:
     def balance(self, connection: Connection) -> CapBalance:
         """Return what remains of the cap: the units that no account has reserved, and the units that each account has.
 
-        The cap is the joint budget of a dataset's accounts; one unit is 2^-60 of a full balance. Everything is read
+        The cap is the joint budget of a dataset's accounts; a unit is 2^-60 of the balance's budget. Everything is read
         through `connection`, which must see one consistent state of the database.
         """
         spent = spent_of(connection, self.holder, WHOLE_LIFE)

@@ -327,8 +327,8 @@ class CapTotals:
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
         """Return what `uses` (guarantees with counts) cost in each balance of this cap, a dataset's joint budget.
 
-        The costs are in units, of which a full balance has 2^60. The result is cached, because computing the prices in
-        the wallet takes long.
+        The costs are in units; a unit is 2^-60 of the balance's budget. The result is cached, because computing the
+        prices in the wallet (the balance of mu squared) takes long.
         """
         return _costs_of(self, tuple(uses))
 
@@ -462,9 +462,10 @@ class _Costs:
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
     """Return what `uses` (privacy guarantees with counts) cost in each balance of `cap`, in units.
 
-    The cap is a dataset's joint budget, and one unit is 2^-60 of a full balance. In the balance "wallet" (mu squared),
-    the same uses cost more if less remains after the payment. So the result has a list of at most 41 pairs (units that
-    remain, units to pay), from which the caller takes a pair that fits the present balance. The result is cached.
+    The cap is a dataset's joint budget, and one unit is 2^-60 of the balance's budget. In the balance "wallet" (mu
+    squared), the same uses cost more if less remains after the payment. So the result has a list of at most 41 pairs
+    (units that remain, units to pay), from which the caller takes a pair that fits the present balance. The result is
+    cached.
     """
     wallet = cap.wallet
     # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is

@@ -422,8 +422,8 @@ def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
     """Return the search for a good limit on how many rows of a user count in one group.
 
     The search chooses a limit from 2 to `most` rows. A limit of 1 is never chosen, because the answer would then be the
-    number of users. `scale` is the scale of the Laplace noise on the number of users in each bin (a range of numbers of
-    rows). A user is in one bin, so one search is (1 / scale)-DP.
+    number of users. The search counts the users in each bin (a range of numbers of rows), and adds Laplace noise of
+    scale `scale` to each number. A user adds 1 to these numbers in all, so one search is (1 / scale)-DP.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 

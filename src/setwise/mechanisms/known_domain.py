@@ -269,6 +269,9 @@ def _scores_in_units(scores: Sequence[int | Fraction]) -> tuple[list[int], int]:
 
     Picks are made with whole numbers, so that no rounding error depends on the scores.
 
+    >>> _scores_in_units([Fraction(1, 2), Fraction(1, 3)])
+    ([3, 2], 6)
+
     Raises: `InvalidParameter` if there are no scores, or if they are not integers or rationals within ±2^62 after the
     multiplication. The message quotes no score, because scores are private.
     """

@@ -67,7 +67,10 @@ def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
     The rank of a value is the number of values below it. `edges` are the ranks at the ends of the cells, in ascending
     order, each minus the wanted rank, so cell i has the ranks from edges[i] to edges[i + 1]. The score is 0 for a cell
-    whose ranks contain the wanted one.
+    whose ranks contain the wanted one. Here the wanted rank is in the second of three cells:
+
+    >>> _distances(np.array([-3, -1, 2, 2])).tolist()
+    [-1, 0, -2]
     """
     return np.asarray(-np.maximum(0, np.maximum(edges[:-1], -edges[1:])))
 
@@ -133,9 +136,9 @@ class GridQuantiles:
 
     @property
     def guarantee(self) -> BoundedRange:
-        """The privacy cost of one level of the search for several quantiles: epsilon-bounded range.
+        """The privacy cost of one level of the search for several quantiles: bounded range with the field `epsilon`.
 
-        Each quantile is picked by the exponential mechanism with this epsilon. The first level picks the middle
+        The exponential mechanism with this epsilon picks one quantile after the other. The first level picks the middle
         quantile, which cuts the values into two parts. The next level picks one quantile in each part, and so on. All
         picks of a level together cost no more than one pick, because a user adds at most one value to all parts
         together.

@@ -280,6 +280,9 @@ def _states(groups: Sequence[Group]) -> int:
 
     `groups` are bounded-range mechanisms as (epsilon, count). The dynamic program that finds the largest delta over all
     adaptive orders has one state for each combination, so the number says how long the program takes.
+
+    >>> _states([(0.1, 2), (0.2, 3)])
+    12
     """
     return math.prod(count + 1 for _, count in groups)
 
@@ -449,10 +452,10 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     - `draws` are the bounded-range mechanisms.
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
-    - `apply(operator, profile, size)` adds one bounded-range mechanism, for which `operator` stands: it returns the
-      profile of this mechanism followed by the mechanisms of `profile`, at `size` grid points. The function may compute
-      upper bounds only, or lower bounds too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only
-      upper bounds are computed.
+    - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
+      mechanisms of `profile`, and returns the new profile at `size` grid points. It may compute upper bounds only, or
+      lower bounds too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only upper bounds are
+      computed.
     - `progress` is called with 1.0 once per bounded-range use.
 
     Raises: `Unattainable` if rounding errors exceed the profile.

@@ -333,6 +333,9 @@ def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
     spaced and their distance is n or 1/n grid steps, for a whole number n. The caller then saves time, because it reads
     a privacy profile (delta as a function of epsilon) at fewer different epsilons. The result is None also if there are
     fewer than two different losses.
+
+    >>> _steps_of_lattice(np.array([0.0, 0.5, 1.0]), 0.25), _steps_of_lattice(np.array([0.0, 0.1]), 0.2)
+    (Fraction(2, 1), Fraction(1, 2))
     """
     if loss.size < 2 or not loss[-1] > loss[0]:
         return None

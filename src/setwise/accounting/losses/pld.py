@@ -144,8 +144,8 @@ class LatticeSum:
         Finer lattices (sets of equally spaced losses) are tried until the width of the bracket, relative to its upper
         end, is at most `width`. With None the bracket of the first lattice is returned.
 
-        Raises: `Unattainable` if `delta` is not above the probability of outright failure, if rounding errors prevent
-        the width, or if the losses cover too wide a range for a lattice.
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
+        revealed), if rounding errors prevent the width, or if the losses cover too wide a range for a lattice.
         """
         saddle = coarse_saddle(self.uses)
         target = delta - self.failure.upper

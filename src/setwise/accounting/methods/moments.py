@@ -64,9 +64,9 @@ class SubgaussianSum:
 def subgaussian_sum(uses: Iterable[Use]) -> SubgaussianSum | None:
     """Return the sums of the mean losses and of the squared subgaussian parameters of `uses`, rounded up.
 
-    From these sums and the uses' probability of outright failure, which is in the result too, `SubgaussianSum` computes
-    an upper bound on delta. Returns None if some use has no known subgaussian parameter, so that the bound does not
-    apply.
+    From these sums and the uses' probability of outright failure (in which everything may be revealed), which is in the
+    result too, `SubgaussianSum` computes an upper bound on delta. Returns None if some use has no known subgaussian
+    parameter, so that the bound does not apply.
     """
     mean, variance = [], []
     failed: list[tuple[float, int]] = []

@@ -500,7 +500,7 @@ def bounds_in_answer(query: Query, stated_query: Query, found_bounds: FoundBound
 
 
 def bounds_in_words(record: Mapping[str, object]) -> str:
-    """Return the bounds that a private search found as text, such as "age between 0 and 64, rows 8".
+    """Return, as text, the bounds that a private search found, such as "age between 0 and 64".
 
     `record` is a result of `bounds_in_answer`. It also has the shares of what the bounds leave out, which are
     dictionaries and not part of the text.

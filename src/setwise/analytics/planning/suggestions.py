@@ -92,7 +92,7 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
     """Return a list with one phrase that proposes a larger epsilon, or an empty list if no epsilon that is tried helps.
 
     The phrase names the smallest tried epsilon with which an item needs a count of at most `most` to be shown, such as
-    "120 with epsilon = 2".
+    "at least 120 with epsilon = 2".
 
     - `total` is the budget of the `query`.
     - `weighable` is True if groups can be found in several noisy passes over the table.

@@ -93,6 +93,9 @@ def _signs_beside(cells: Sequence[str]) -> tuple[list[str], bool] | None:
 
     `signs` lists the signs that occur, such as "$". `parentheses` is True if some cells are numbers in parentheses,
     which accountants write for negative numbers.
+
+    >>> _signs_beside(["$5", "$1,200", "(30)"])
+    (['$'], True)
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
     plain = [re.sub(_NEGATIVE, r"-\1", text) for text in filled]

@@ -259,6 +259,9 @@ def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar)
     `separator` is the text between the cells of a line, and `grammar` says how numbers are written. The result is True
     only if a cell has a point, if three digits follow every point, if cells are separated by semicolons (as in
     countries with a decimal comma) and if the decimal point of `grammar` is no comma.
+
+    >>> [may_be_thousands([cell], ";", CellGrammar()) for cell in ("1.234", "1.23")]
+    [True, False]
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
     # every cell is an integer or has three digits after each point, and none begins with a zero, as 0.234 does

@@ -265,7 +265,7 @@ class Authenticator:
     def count_attempt(self, request: Request) -> None:
         """Count an attempt to sign in against the rate limit of the IP address from which the `request` came.
 
-        With a token or password, only failed attempts are counted, after they failed. An attempt by single sign-on is
+        Attempts with a token are counted only if they failed, after they failed. An attempt by single sign-on is
         counted before it begins, because its outcome is known only later, from the provider. Raises `TooManyRequests`
         above the limit.
         """
