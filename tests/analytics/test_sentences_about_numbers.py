@@ -68,6 +68,18 @@ def test_a_share_that_is_mostly_noise_is_stated_by_its_interval_alone():
     assert note.startswith("If none has more than 8, at most 14% of the values of dest")
 
 
+def test_an_answer_that_leaves_many_out_begins_with_what_that_does_to_its_numbers():
+    """Of a top 15 that left 47% out, readers took intervals and order for those of the table's own numbers."""
+    many = LeftOutShare(share=0.47, lower=0.056, upper=0.61, of_first=128)
+    few = LeftOutShare(share=0.02, lower=0.01, upper=0.03, of_first=128)
+    top = Query.top_k(item="dest", k=15, contributions=32, per_item=16)
+    larger = "The table's own numbers are larger, and may stand in another order, because at most 32 values of dest"
+    assert brief_bounds_note(top, "plane", many).startswith(larger)
+    assert brief_bounds_note(top, "plane", few).startswith("At most 32 values of dest")
+    mean = Query.mean(value="delay", low=0, high=60, item="dest", contributions=32)
+    assert "larger" not in brief_bounds_note(mean, "plane", many), "a mean can move to either side"
+
+
 def test_equal_neighbours_are_explained_in_the_line_below_where_counts_were_fitted():
     noise = LaplaceNoise(scale=Fraction(10))
     drawn = (("a", 100, 101), ("b", 100, 99))

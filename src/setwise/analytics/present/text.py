@@ -107,7 +107,13 @@ def brief_bounds_note(
     if bounds:
         verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"
         others = "" if "left out" in "".join(bounds) else ", others are left out"
-        clauses.append(f"At most {' and '.join(bounds)} {verb} counted for each {user}{others}")
+        limited = f"t most {' and '.join(bounds)} {verb} counted for each {user}{others}"
+        many = any(share is not None and share.upper >= _MANY_LEFT_OUT for share in (left_out, *found.values()))
+        if many and all(statistic.only_lowered for statistic in query.statistics):
+            own = "number is larger" if query.item is None else "numbers are larger, and may stand in another order"
+            clauses.append(f"the table's own {own}, because a{limited}")
+        else:
+            clauses.append(f"A{limited}")
     for statistic in query.statistics:
         if statistic.clipped_values:
             clauses.append(statistic.clipped_values + _clipped_in_brief((clipped or {}).get(statistic.name)))
@@ -133,6 +139,13 @@ def _share_in_brief(left_out: LeftOutShare | None) -> str:
         return " (how many are left out cannot be told at this epsilon)"
     return f" ({_left_out_interval(left_out)} left out if none has more than {left_out.of_first:,})"
 
+
+_MANY_LEFT_OUT = 0.1
+"""The share of rows or groups left out (the upper end of its interval) from which an answer begins with a warning.
+
+Where half of the flights were left out, readers took the intervals of a top 15 for those of the table's own numbers,
+which all lay outside, and the order for the table's own.
+"""
 
 _DIRECTION = "too low if most lie above, too high if below"
 """How clipping changes a mean. Which of the two it is cannot be told: few users are clipped, and noise hides them."""
