@@ -28,10 +28,13 @@ def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, round
     )
 
 
-def covers_half(estimate: "Estimate", low: Fraction, high: Fraction) -> bool:
-    """Return whether the interval of `estimate` is at least half as wide as the range of possible values.
+HALF = Fraction(1, 2)
+"""The share of the range of possible values that the interval of an unreliable estimate covers."""
 
-    The possible values are `low` .. `high`. The answer marks an estimate with so wide an interval as unreliable. False
-    for an estimate without an interval.
+
+def covers_share(estimate: "Estimate", low: Fraction, high: Fraction, share: Fraction) -> bool:
+    """Return whether the interval of `estimate` covers at least `share` of the range `low` .. `high`, by its width.
+
+    `low` and `high` are the least and the greatest possible value. False for an estimate without an interval.
     """
-    return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low
+    return estimate.interval is not None and estimate.interval[1] - estimate.interval[0] >= share * (high - low)

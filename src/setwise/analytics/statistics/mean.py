@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
-from setwise.analytics.statistics.estimates import covers_half, scale_estimate
+from setwise.analytics.statistics.estimates import HALF, covers_share, scale_estimate
 from setwise.analytics.statistics.parameters import Number, check_column
 from setwise.analytics.statistics.statistic import (
     GROUP_BOUNDS,
@@ -25,6 +25,12 @@ from setwise.records import set_fields
 if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
     from setwise.mechanisms.statistic_release import StatisticRelease
+
+_PRECISE_SHARE = Fraction(1, 16)
+"""The share of the distance of bounds of both signs below which an interval makes a mean near 0 precise.
+
+Between -60 and 60, an interval of less than 7.5 says that a mean of 0.1 is about 0, although it is wider than the mean.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -170,18 +176,23 @@ class Mean(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether the noise of a mean is too large, so that the answer marks the mean as unreliable.
 
-        It is too large if the interval of `estimate` is at least half as wide as the distance of the clipping bounds.
-        If the bounds lie on one side of 0, it is also too large if the interval is at least twice as wide as the mean.
-        If they lie on both sides, this second rule is not used, because a mean near 0 can be precise. `estimate` is in
-        units of the column; `release` and `users` are not used.
+        It is too large in two cases:
+        - The interval of `estimate` is at least half as wide as the distance of the clipping bounds.
+        - The interval is at least twice as wide as the mean. If the bounds lie on both sides of 0, the interval must
+          also be at least a sixteenth as wide as their distance, because a mean near 0 can be precise.
+
+        `estimate` is in units of the column; `release` and `users` are not used.
         """
         from setwise.mechanisms.release import noise_may_dominate
 
         del release, users
         low, high = self.clip_bounds.low, self.clip_bounds.high
-        # A mean delay of 0.1 minutes between -60 and 60 is precise although its interval is wider than 0.2.
-        is_amount = low >= 0 or high <= 0
-        return covers_half(estimate, low, high) or (is_amount and noise_may_dominate(estimate.value, estimate.interval))
+        # A mean delay of 0.1 minutes between -60 and 60 is precise if its interval is 0.6 minutes wide. If the interval
+        # is 14 minutes wide, a list of carriers by their mean delays puts the carrier in a place that noise chose.
+        is_precise = low < 0 < high and not covers_share(estimate, low, high, _PRECISE_SHARE)
+        return covers_share(estimate, low, high, HALF) or (
+            not is_precise and noise_may_dominate(estimate.value, estimate.interval)
+        )
 
     @property
     def most_rows(self) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Schema
-from setwise.analytics.statistics.estimates import covers_half
+from setwise.analytics.statistics.estimates import HALF, covers_share
 from setwise.analytics.statistics.parameters import Number, check_column
 from setwise.analytics.statistics.search_measures import extreme_measures, row_measure
 from setwise.analytics.statistics.statistic import (
@@ -240,7 +240,7 @@ class Variance(BoundedStatistic):
 
         del release, users
         largest = self.in_units(Estimate(value=1.0, interval=(0.0, 1.0))).value
-        covers = covers_half(estimate, Fraction(0), Fraction(largest))
+        covers = covers_share(estimate, Fraction(0), Fraction(largest), HALF)
         return covers or noise_may_dominate(estimate.value, estimate.interval)
 
     def search_measures(self) -> tuple[Measure, ...]:
