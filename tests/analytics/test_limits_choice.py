@@ -124,7 +124,7 @@ def test_no_limit_is_chosen_whose_threshold_is_above_every_group_if_another_show
     users = likely([1, 2, 4, 8, 16, 32], [400, 600, 900, 900, 700, 300])
     rows = likely([2, 4, 8, 16, 32, 64], [900, 900, 900, 700, 300, 100])
     limits = choose_limits(expected, (16, 32, 64), users, (2, 4, 8, 16, 32, 64), [rows])
-    assert expected._shown(10 * limits.largest_group, users.count, limits.contributions, limits.rows[0]) > 0
+    assert expected._shown_share(10 * limits.largest_group, users.count, limits.contributions, limits.rows[0]) > 0
     assert Fraction(limits.rows[0]) < 32
 
 

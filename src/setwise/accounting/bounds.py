@@ -166,11 +166,11 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
     # recursion and by branch and bound.
     match interaction:
         case Interaction.ORDERED:
-            yield _optimum(_in_order(kinds.uses), kinds.failure, effort, "lem:adap_recursion_hetero", tight=True)
+            yield _optimum(_stages_in_order(kinds.uses), kinds.failure, effort, "lem:adap_recursion_hetero", tight=True)
         case Interaction.BATCH:
             yield from _batch_mixture(kinds, effort)
         case _:
-            yield _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=True)
+            yield _optimum(_stages_in_worst_order(kinds), kinds.failure, effort, _SETWISE, tight=True)
 
 
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
@@ -281,7 +281,7 @@ def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target:
     # For set-wise interaction the result is the delta or epsilon of one good order: uses with fixed dominating pairs
     # first, then bounded-range uses with rising epsilons.
     if interaction is Interaction.ORDERED:
-        stages = _in_order(kinds.uses)
+        stages = _stages_in_order(kinds.uses)
     else:
         first = (LinearStage(kinds.linear),) if kinds.linear else ()
         stages = (*first, *(RangeStage((group,)) for group in sorted(kinds.ranges)))
@@ -384,7 +384,7 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
         """
         floor = reached(target) if target.wanted == "epsilon" else None
         wider = replace(effort, width=effort.one_gaussian)
-        return solved_by(Optimum(_linear_first(kinds), kinds.failure, wider, floor))(target, width)
+        return solved_by(Optimum(_stages_in_worst_order(kinds), kinds.failure, wider, floor))(target, width)
 
     yield Bound(above.method, above.statement, True, by_one_gaussian, enough=effort.one_gaussian)
     yield Bound("certified-optimum", _SETWISE, True, by_grid, enough=effort.one_gaussian)
@@ -614,7 +614,9 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     if len(kinds.ranges) > batch_mixture.CONFIG.most_fixed and uses >= CONFIG.rough_batch:
         effort = replace(effort, width=max(effort.width, CONFIG.rough_width))
     in_order = _optimum(one_order, kinds.failure, effort, _MIXTURE, tight=False)
-    bounds.append(either(in_order, _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=False)))
+    bounds.append(
+        either(in_order, _optimum(_stages_in_worst_order(kinds), kinds.failure, effort, _SETWISE, tight=False))
+    )
     # With one or two distinct epsilons the batch optimum is narrow; with more, either bound may be the better one.
     yield from bounds if len(kinds.ranges) <= batch_mixture.CONFIG.most_fixed else reversed(bounds)
 
@@ -681,10 +683,10 @@ def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
         return True
     variance = math.fsum(count * variance_and_continuous_mass(noise)[0] for noise, count in kinds.linear)
     by_gaussian = min(split.excess(tilt) for split in splits_of(kinds.ranges, variance))
-    return Optimum(_linear_first(kinds), kinds.failure).excess(tilt) <= CONFIG.closer * by_gaussian
+    return Optimum(_stages_in_worst_order(kinds), kinds.failure).excess(tilt) <= CONFIG.closer * by_gaussian
 
 
-def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
+def _stages_in_worst_order(kinds: ClassifiedUses) -> tuple[Stage, ...]:
     """Return the uses in `kinds` as stages in the order with the largest delta: bounded-range uses come last.
 
     A stage is a set of uses that the analyst makes in any order. The first stage has all uses with fixed dominating
@@ -695,7 +697,7 @@ def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
 
 
-def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
+def _stages_in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
     """Return `uses` as stages (sets of uses) that an analyst goes through one after the other, in the given order.
 
     Neighbouring uses with fixed dominating pairs share a stage, because their order among each other does not change

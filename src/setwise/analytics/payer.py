@@ -413,7 +413,7 @@ def suggest_budget(
         smaller = next(filter(is_payable, _with_smaller_delta(total, account)), None)
     remedies = []
     if smaller is not None:
-        delta = "" if smaller.delta == total.delta else f" and a delta of {_short(smaller.delta)}"
+        delta = "" if smaller.delta == total.delta else f" and a delta of {_delta_text(smaller.delta)}"
         remedies.append(f"an epsilon of {float(smaller.epsilon):g}{delta}")
     if gaussian is not None and is_payable(gaussian):
         remedies.append(f"Gaussian noise: {_added_parameters(total, gaussian, in_json=in_json)}")
@@ -448,7 +448,7 @@ def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
     The text is Python such as "add counts='gaussian', delta=2e-8", or a part of a JSON object if `in_json` is True. The
     text leaves delta out if `total` has the same delta as `gaussian`.
     """
-    added = {} if gaussian.delta == total.delta else {"delta": _short(gaussian.delta)}
+    added = {} if gaussian.delta == total.delta else {"delta": _delta_text(gaussian.delta)}
     if in_json:
         return "add " + ", ".join(f'"{name}": {text}' for name, text in {"counts": '"gaussian"', **added}.items())
     return "add " + ", ".join(f"{name}={text}" for name, text in {"counts": "'gaussian'", **added}.items())
@@ -476,7 +476,7 @@ def _with_smaller_delta(total: Total, account: AccountPayer) -> Iterator[Total]:
         yield replace(total, epsilon=_two_digits(share * float(total.epsilon)), delta=delta)
 
 
-def _short(delta: Fraction) -> str:
+def _delta_text(delta: Fraction) -> str:
     """Return `delta` as a short text, such as 2e-8."""
     return re.sub("e-0*", "e-", f"{float(delta):g}")
 

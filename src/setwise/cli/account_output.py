@@ -88,7 +88,7 @@ def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
     return rows
 
 
-def _short_left(status: "AccountStatus") -> str:
+def _remaining_in_brief(status: "AccountStatus") -> str:
     """Return the remaining budget of the account with this `status` as short text, for a line in a list of accounts.
 
     For an account with an (epsilon, delta) budget, the text is the remaining epsilon, as in "2.8 of 3". For an account
@@ -120,7 +120,7 @@ def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
             status.dataset,
             f"{rounded_up(status.epsilon.upper)} at {rounded_up(status.delta)}"
             f"{f' per {status.every}' if status.every else ''}",
-            f"{_bar(status.share_left, 10)} {_short_left(status)}",
+            f"{_bar(status.share_left, 10)} {_remaining_in_brief(status)}",
             rounded_up(status.loss_so_far, 4),
             f"{status.charges:,}",
         )

@@ -132,13 +132,13 @@ def write_claims(claims: Sequence[Claim], folder: Path) -> tuple[Path, ...]:
 
     A claim compares a number of the paper with ours; its verdict is "pass" or "fail".
     """
-    table = Table.of_rows([{key: _plain(value) for key, value in claim.as_json().items()} for claim in claims])
+    table = Table.of_rows([{key: _table_cell(value) for key, value in claim.as_json().items()} for claim in claims])
     files = (folder / "claims.csv", folder / "claims.md")
     files[0].write_text(table.text(), encoding="utf-8")
     files[1].write_text(markdown(claims), encoding="utf-8")
     return files
 
 
-def _plain(value: object) -> float | str:
+def _table_cell(value: object) -> float | str:
     """Return a JSON value as a cell of a table: None becomes NaN, a float stays, anything else becomes text."""
     return math.nan if value is None else value if isinstance(value, float) else str(value)

@@ -456,10 +456,10 @@ class SqlEngineQuery(ABC):
             pairs_table = self._keep_pairs()
             if pairs_table is None:
                 labels = self._builder.labels(self._aggregation)
-                rows = self._rows(*self._not_among(labels, found_labels), hint=self._hint())
+                rows = self._rows(*self._not_found_before(labels, found_labels), hint=self._hint())
                 pairs = self._kept_pairs(rows)
             else:
-                conditions = self._not_among(columns.split(", "), found_labels)
+                conditions = self._not_found_before(columns.split(", "), found_labels)
                 pairs = f"SELECT u, {columns} FROM {pairs_table} AS kept"
                 pairs += f" WHERE {' AND '.join(conditions)}" if conditions else ""
             statement = self._decode(self._builder.weights(self._aggregation, pairs))
@@ -474,7 +474,7 @@ class SqlEngineQuery(ABC):
         pairs = self._builder.bounded_pairs(self._aggregation, rows)
         return self._builder.kept_pairs(self._aggregation, pairs, self._salt())
 
-    def _not_among(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
+    def _not_found_before(self, labels: Sequence[str], found_labels: Sequence[Label]) -> list[str]:
         """Return a list with one SQL condition, that a row's group is not in `found_labels`; [] if no group was found.
 
         A round of the private search for groups (partition selection) leaves out the groups that earlier rounds found,

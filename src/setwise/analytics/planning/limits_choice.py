@@ -116,7 +116,7 @@ class ExpectedError:
         - `contributions` is the limit on a user's groups, and `rows` the limit on a user's rows in a group.
         """
         noise = self.noise_scale(contributions) * rows
-        return total - kept * self._shown(kept, users, contributions, rows) + self.groups * noise
+        return total - kept * self._shown_share(kept, users, contributions, rows) + self.groups * noise
 
     def shown_from(self, contributions: int) -> float:
         """Return about how large the count of a private group must be to be shown, if a user adds at most 1 to a group.
@@ -140,7 +140,7 @@ class ExpectedError:
         """
         return min(kept * share, users * rows)
 
-    def _shown(self, kept: float, users: float, contributions: int, rows: int) -> float:
+    def _shown_share(self, kept: float, users: float, contributions: int, rows: int) -> float:
         """Return the expected share, from 0 to 1, of the counted rows that lie in groups which the answer shows.
 
         Groups of too few rows are hidden by noise and threshold. Higher limits on one user need more noise, which hides

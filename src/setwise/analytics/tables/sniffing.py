@@ -92,7 +92,9 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
     above = rows[place - 1][1] if place else 0
     first, end = rows[place]
     # A header that stands in the file again, as after cat a.csv b.csv, does not make the first one a row.
-    body = [row for row, _ in rows[place + 1 :] if len(row) == width and _plain(row) != _plain(first)]
+    body = [
+        row for row, _ in rows[place + 1 :] if len(row) == width and _comparable_cells(row) != _comparable_cells(first)
+    ]
     if declared.header is None and not _guess_is_header(first, body):
         names = tuple(f"column_{number}" for number in range(1, width + 1))
         # Every line but the header may end with a separator, and so with an empty cell without a name.
@@ -109,7 +111,7 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
     return replace(declared, skip_lines=declared.skip_lines + above, header=True if looks_like_row(first) else None)
 
 
-def _plain(row: Row) -> Row:
+def _comparable_cells(row: Row) -> Row:
     """Return the cells of `row` in lower case and without byte order marks, to compare a header with another one."""
     return [cell.replace("\ufeff", "").casefold() for cell in row]
 

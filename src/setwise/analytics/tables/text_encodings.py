@@ -166,7 +166,7 @@ def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[Encoding
             readings[decoded] = (score, encoding)
     best = [encoding for _, encoding in sorted(readings.values(), key=lambda each: -each[0])[:_SHOWN_ENCODINGS]]
     shown = _varied(words, best)
-    return tuple(EncodingGuess(encoding, tuple(_shown(word, encoding) for word in shown)) for encoding in best)
+    return tuple(EncodingGuess(encoding, tuple(_printable_word(word, encoding) for word in shown)) for encoding in best)
 
 
 def _varied(words: Counter[bytes], encodings: Sequence[str]) -> list[bytes]:
@@ -187,7 +187,7 @@ def _varied(words: Counter[bytes], encodings: Sequence[str]) -> list[bytes]:
     return shown
 
 
-def _shown(word: bytes, encoding: str) -> str:
+def _printable_word(word: bytes, encoding: str) -> str:
     """Return the bytes `word` as text in `encoding`, with the character U+FFFD for each character that does not print.
 
     For example, control characters are replaced, because a terminal would obey them.

@@ -326,17 +326,18 @@ def _in_postgresql(connection: Connection) -> Objects:
     for name in objects:
         if name.startswith("trigger"):
             objects[name] = re.sub(r"FUNCTION \S*?(ledger_\w+\(\))", r"FUNCTION \1", objects[name])
-    objects |= {f"constraint {_plain(text)} of {table}": "" for table, text in rows(_CONSTRAINTS)}
+    objects |= {f"constraint {_normalised_definition(text)} of {table}": "" for table, text in rows(_CONSTRAINTS)}
     return objects
 
 
-def _plain(definition: str) -> str:
+def _normalised_definition(definition: str) -> str:
     """Return the SQL `definition` of a constraint in a form in which it can be compared with PostgreSQL's print of it.
 
     PostgreSQL prints a constraint differently from the text that created it. So brackets, spaces, double quotes, casts
     to text and the schema of a referenced table are removed, and lists of values are written in one way.
 
-    >>> _plain("CHECK ((kind)::text = ANY (ARRAY['a'::text, 'b'::text]))") == _plain("CHECK (kind IN ('a', 'b'))")
+    >>> printed = _normalised_definition("CHECK ((kind)::text = ANY (ARRAY['a'::text, 'b'::text]))")
+    >>> printed == _normalised_definition("CHECK (kind IN ('a', 'b'))")
     True
     """
     text = re.sub(r"REFERENCES \S*?(ledger_\w+)", r"REFERENCES \1", definition)
@@ -357,7 +358,11 @@ def _expected_in_postgresql() -> Objects:
         for column in table.c:
             kind, required = _TYPES[str(column.type).split()[0]], str(not column.nullable).lower()
             objects[f"column {column.name} of {table.name}"] = f"{kind} {required}"
-    objects |= {f"constraint {_plain(text)} of {table.name}": "" for table in tables for text in _constraints(table)}
+    objects |= {
+        f"constraint {_normalised_definition(text)} of {table.name}": ""
+        for table in tables
+        for text in _constraints(table)
+    }
     return objects
 
 

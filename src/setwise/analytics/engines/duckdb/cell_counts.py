@@ -104,7 +104,7 @@ def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int
     with scanning(table) as connection:
         with connection.cursor() as cursor:
             columns = [each.name for each in table.describe(cursor) if each.kind is Kind.INTEGER and each.name in names]
-        medians = _aggregate_each(table, connection, columns, "quantile_disc({}, 0.5)", _SAMPLE_ROWS)
+        medians = _aggregate_columns(table, connection, columns, "quantile_disc({}, 0.5)", _SAMPLE_ROWS)
     return {name: int(number) for name, number in medians.items() if number is not None}
 
 
@@ -150,7 +150,7 @@ def count_cells(
         }
         counted = aggregate_columns(table, connection, wanted, lambda name: counts_of[kinds.get(name, Kind.TEXT)])
         others = [name for name in schema.names if name not in texts]
-        numbers = _aggregate_each(table, connection, others, "COUNT({})")
+        numbers = _aggregate_columns(table, connection, others, "COUNT({})")
         counted |= {name: (number, number, 0) for name, number in numbers.items()}
         totals = ["COUNT(*)", "NULL" if user is None else f"COUNT(DISTINCT {person})"]
         rows, users = _aggregate_row(table, connection, totals, columns=[user or schema.names[0]] if schema else None)
@@ -278,7 +278,7 @@ def aggregate_columns(
     return {name: values[name] for name in names}
 
 
-def _aggregate_each(
+def _aggregate_columns(
     table: DuckDBTable,
     connection: "duckdb.DuckDBPyConnection",
     names: Sequence[str],

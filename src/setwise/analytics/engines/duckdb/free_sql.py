@@ -119,7 +119,7 @@ def _shell_result(
     columns, rows = _run(connection, statement, public, MOST_ROWS + 1, part)
     if len(rows) > MOST_ROWS:
         raise InvalidParameter(f"{part} has more than {MOST_ROWS:,} rows: add LIMIT")
-    return ShellResult(tuple(name for name, _ in columns), [tuple(map(_plain, row)) for row in rows])
+    return ShellResult(tuple(name for name, _ in columns), [tuple(map(_json_cell, row)) for row in rows])
 
 
 def _run(
@@ -185,7 +185,7 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTab
     connection.unregister(f"{name}_rows")
 
 
-def _plain(value: object) -> ShellCell:
+def _json_cell(value: object) -> ShellCell:
     """Return a cell of a result as a JSON value.
 
     Infinities and NaN become None. Decimals become numbers. Dates and values of other types become text.

@@ -125,11 +125,11 @@ def _far_in_columns(
     found = {}
     for place, name in enumerate(names):
         first, last = np.searchsorted(places, [place, place + 1])
-        found[name] = _far_among(cursor, name, place, counted["number"][first:last], counted["cells"][first:last])
+        found[name] = _far_numbers(cursor, name, place, counted["number"][first:last], counted["cells"][first:last])
     return found
 
 
-def _far_among(
+def _far_numbers(
     cursor: "duckdb.DuckDBPyConnection",
     name: str,
     column_place: int,

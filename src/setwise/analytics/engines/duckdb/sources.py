@@ -68,7 +68,9 @@ def file_source(path: str) -> DataIdentity:
     if Path(place_text).is_dir():
         reads.append(f"folder {Path(place_text).resolve()}")
     folders = {folder for file in files for folder in file.parents} if len(files) <= MOST_FILES and not suffix else ()
-    return DataIdentity(reads=_in_order(reads), within=_in_order(f"folder {folder}" for folder in sorted(folders)))
+    return DataIdentity(
+        reads=_without_duplicates(reads), within=_without_duplicates(f"folder {folder}" for folder in sorted(folders))
+    )
 
 
 def _stored_source(address: str) -> DataIdentity:
@@ -89,9 +91,11 @@ def _stored_source(address: str) -> DataIdentity:
         reads = [f"folder {SCHEME}{folder}" for folder in sorted({each.parent for each in objects})[:MOST_FILES]]
     if not is_one:
         reads.append(f"folder {place}")
-    return DataIdentity(reads=_in_order(reads), within=_in_order(prefixes if len(objects) <= MOST_FILES else ()))
+    return DataIdentity(
+        reads=_without_duplicates(reads), within=_without_duplicates(prefixes if len(objects) <= MOST_FILES else ())
+    )
 
 
-def _in_order(texts: Iterable[str]) -> tuple[str, ...]:
+def _without_duplicates(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the texts without duplicates, in the order of their first occurrence."""
     return tuple(dict.fromkeys(texts))
