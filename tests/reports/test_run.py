@@ -250,6 +250,25 @@ def test_all_destinations_are_checked_before_anything_is_charged(folder):
     assert not (folder / "setwise.db").exists()
 
 
+def test_a_preview_refuses_the_destination_that_a_run_refuses(folder, monkeypatch, capsys):
+    """The preview of a question with to = "out/users.png" listed its price, and the run then refused the report."""
+    (folder / "weekly.toml").write_text(REPORT.replace("out/users.json", "out/users.png"))
+    with pytest.raises(InvalidParameter, match=r"users.*users\.png"):
+        preview_report(read_report("weekly.toml"))
+    assert run_command(monkeypatch, "weekly.toml", "--preview") == 2
+    assert "users.png" in capsys.readouterr().err
+
+
+def test_a_preview_states_the_planned_error_of_every_question(folder, monkeypatch, capsys):
+    """It promised to say how far off each answer may be, and printed budgets alone for means and for bounds to find."""
+    assert run_command(monkeypatch, "weekly.toml", "--preview") == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    pages, users, minutes = text.index("top_pages "), text.index(" users "), text.index(" minutes ")
+    assert "counts within about" in text[pages:users].lower()
+    assert "with probability 95%" in text[users:minutes]
+    assert re.search(r"mean of minutes.* within ±[\d.]+.*\(with probability 95%", text[minutes:]), text[minutes:]
+
+
 @pytest.mark.parametrize("to", ["postgresql://me:secret@db/x", "out/w.duckdb", "x.csv::t", "answers"])
 def test_a_destination_that_cannot_be_written_is_refused_without_its_password(to):
     with pytest.raises(InvalidParameter) as refused:

@@ -67,7 +67,10 @@ def preview_report(report: Report) -> Priced:
     """Return what running `report` would cost: the certified cost of all questions together, and the plan of each.
 
     A plan has the expected error of an answer. Nothing is charged, and no row is read.
+
+    Raises: `InvalidParameter` for a destination to which a run could not write, as a run does.
     """
+    _check_destinations(report)
     with _open_sessions(report) as question_sessions:
         return _price_questions(report, question_sessions)
 
@@ -82,9 +85,7 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
 
     The account's (epsilon, delta) is certified for the mechanism uses of all questions, in any order.
     """
-    for question in report.questions:
-        for to in question.to:
-            check_destination(to)
+    _check_destinations(report)
     with _open_sessions(report) as question_sessions, Ledger.open(ledger) as opened:
         views = [
             find_live(opened, live.series).view(window=live.window, top=live.top, on=live.on) for live in report.live
@@ -119,6 +120,14 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
     if report.html is not None:
         write_whole(Path(report.html), report_page(report, key, priced, answers).encode())
     return ran
+
+
+def _check_destinations(report: Report) -> None:
+    """Raise `InvalidParameter`, with the question's name, if an answer cannot be written to one of its destinations."""
+    for question in report.questions:
+        with name_question(question.name):
+            for to in question.to:
+                check_destination(to)
 
 
 QuestionSessions: TypeAlias = list[tuple[Session, ReportQuestion]]
