@@ -1,4 +1,4 @@
-"""Errors of `setwise sql` that name the options to add, and the path of the table that a statement names.
+"""Errors of `setwise sql` that name the options to add (--user, --epsilon, types), and the path of a named table.
 
 A statement may lack a user column, a budget, or the types of CSV columns.
 """

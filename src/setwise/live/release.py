@@ -1,4 +1,4 @@
-"""The released numbers of a live series: the text that the ledger stores per period, and reading all texts back.
+"""The releases of a live series: from when on a private group is shown, and the text that the ledger stores.
 
 A live series is a set of noisy user counts that is released period by period.
 """

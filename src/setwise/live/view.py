@@ -1,4 +1,4 @@
-"""The released numbers of a live series, to be shown or processed: estimates with intervals, as totals or windows.
+"""The released numbers of a live series, read back as tables of estimates with intervals.
 
 A live series is a set of noisy user counts that is released period by period.
 """

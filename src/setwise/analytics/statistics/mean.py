@@ -1,4 +1,4 @@
-"""The statistic `Mean`: the mean of a column, over users or over rows."""
+"""The statistic `Mean`: the mean of a column, over users or over rows, and when it is unreliable."""
 
 import math
 from collections.abc import Mapping, Sequence

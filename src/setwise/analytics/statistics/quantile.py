@@ -1,4 +1,4 @@
-"""Quantiles of a column, which the exponential mechanism selects from a grid of possible values."""
+"""Quantiles of a column, which the exponential mechanism selects from a grid of values, and when one is unreliable."""
 
 import math
 from collections.abc import Mapping, Sequence

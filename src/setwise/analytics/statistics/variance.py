@@ -1,4 +1,4 @@
-"""The statistics `Variance` and `StandardDeviation` of a column over rows.
+"""The statistics `Variance` and `StandardDeviation` of a column over rows, and when they are unreliable.
 
 `NoisyVariance` in mechanisms/statistics.py adds their noise.
 """

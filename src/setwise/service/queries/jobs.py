@@ -1,4 +1,4 @@
-"""The store of charged queries (jobs): which replica runs a query, its heartbeat, and when a query counts as lost."""
+"""The store of charged queries (jobs): its replica, its heartbeat, retries under its key, when it is lost."""
 
 import secrets
 import time
