@@ -90,6 +90,12 @@ class AccountExists(BadRequest):
 class KeyConflict(BadRequest):
     """An idempotency key was used before for a different request."""
 
+    @classmethod
+    def used_before(cls, key: str, account: str | None = None) -> Self:
+        """Return the error for `key`, which another request used before: on `account`, or in one session if None."""
+        where = "" if account is None else f" of the account {account!r}"
+        return cls(f"the key {key!r}{where} was used before for a different request; ask under another key")
+
 
 class NotSignedIn(BadRequest):
     """The request has no token, or one that is unknown, expired or revoked."""

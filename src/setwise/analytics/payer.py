@@ -129,7 +129,7 @@ class OneOff:
                 self._charges[key] = _Charge(receipt=receipt, request=request, total=total)
             charge = self._charges[key]
             if (charge.request, charge.receipt.uses) != (request, tuple(uses)):
-                raise KeyConflict(f"key {key!r} was used for a different request; choose another key")
+                raise KeyConflict.used_before(key)
             return replace(charge.receipt, answer=self._answers.get(key))
 
     def settle(self, receipt: Receipt, *, answer: str) -> str:

@@ -594,10 +594,7 @@ class Account:
         Raises `KeyConflict` if the request or the uses of the earlier charge differ from those in `contents`.
         """
         if (charged.contents.text, charged.contents.uses) != (contents.text, contents.uses):
-            raise KeyConflict(
-                f"the key {contents.key!r} of the account {self.name!r} was used before for a different request; "
-                "take a new key"
-            )
+            raise KeyConflict.used_before(contents.key, self.name)
         settled = entry_under(connection, self._account_id, self.name, "settle", contents.key)
         return Receipt(
             account=self.name,

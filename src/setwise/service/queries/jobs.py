@@ -122,9 +122,7 @@ class Jobs:
         `KeyConflict` if the key of the query was used for another request than `request`.
         """
         if job.request != request:
-            raise KeyConflict(
-                f"the key {job.key!r} was used before for a different request on this account; use a new key"
-            )
+            raise KeyConflict.used_before(job.key, job.account)
         if self.is_lost(job):  # `job` may have been read before heartbeats that came while its question was checked
             job = self.get(job.id)
         ended = job.state in {JobState.FAILED, JobState.CANCELLED}

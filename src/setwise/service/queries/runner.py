@@ -364,7 +364,7 @@ class Runner:
         place = (person, question.account, key)
         if (running := self._running.get(place)) is not None:
             if running.question.text != question.text:
-                raise KeyConflict(f"the key {key!r} is in use for a different request on this account")
+                raise KeyConflict.used_before(key, question.account)
             return running
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many queries are waiting; try again in 1 s")
