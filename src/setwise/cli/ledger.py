@@ -170,8 +170,11 @@ def _complete_command(name: str, uses: list[str], epsilon: float | None, delta: 
     """
     from shlex import join
 
+    from setwise.analytics.budget import DEFAULT_DELTA
+
     words = ["--register", *uses] if uses else ["--filter", "--epsilon", f"{1 if epsilon is None else epsilon:g}"]
-    return join(["setwise", "ledger", "open", name, *words, "--delta", f"{1e-6 if delta is None else delta:g}"])
+    stated = DEFAULT_DELTA if delta is None else delta
+    return join(["setwise", "ledger", "open", name, *words, "--delta", f"{stated:g}"])
 
 
 @ledger_app.command()
