@@ -247,10 +247,11 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_
 def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether an upper bound on the largest delta over all adaptive orders of `groups` is quick to compute.
 
-    `groups` are bounded-range mechanisms as (epsilon, count). The bound is for mechanisms with too many combinations of
-    remaining uses: it gives each use a price, and tracks only the sum of the prices of the remaining uses. Quick means
-    that the estimated work is at most `CONFIG.quick_priced_work`, a few seconds. The work is the number of times that a
-    use is added to a grid, times the number of grid points.
+    `groups` are bounded-range mechanisms as (epsilon, count). An exact computation tracks which uses remain, and may
+    have too many cases. The upper bound needs fewer: it gives each use a price (a whole number), and tracks only the
+    sum of the prices of the remaining uses. Quick means that the estimated work is at most `CONFIG.quick_priced_work`,
+    a few seconds. The work is the number of times that a use is added to a grid of epsilons, times the number of grid
+    points.
     """
     # The bound may round epsilons up, and may reduce the vector of remaining counts to a sum of prices (see
     # `DrawOrders`).
@@ -396,11 +397,12 @@ def draw_gain(epsilon: float, tilt: float) -> float:
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return the step of a grid of overall epsilons on which mechanisms with the parameters `epsilons` are computed.
+    """Return the distance of neighbouring points of a grid of overall epsilons, suited to mechanisms with `epsilons`.
 
-    The step is chosen so that all `epsilons` are multiples of it, if possible, because mechanisms then need no rounding
-    on the grid. Otherwise it is chosen so that rounding each of `epsilons` up to a multiple raises them by little. The
-    smallest of `epsilons` has between `cells` and about `CONFIG.finer` times `cells` steps.
+    Delta is stored at the points of this grid. If possible, every one of `epsilons` is a multiple of the result,
+    because no rounding is then needed. Otherwise the caller rounds each of them up to a multiple, and the result is
+    chosen so that this raises them by little. `cells` is the least number of grid cells (intervals between points)
+    across the smallest of `epsilons`; the result gives it between `cells` and about `CONFIG.finer` times `cells`.
     """
     # The step may be up to `CONFIG.finer` times smaller than the quotient. Rounding errors must not understate an
     # epsilon that is a multiple of the step. So the step is raised by a few units of rounding, until the computed
@@ -413,11 +415,11 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return the largest relative increase of an epsilon, if several are rounded up to multiples of a step.
+            """Return the largest relative increase of an epsilon if all are rounded up to multiples of one grid step.
 
-            The step (of a grid) is the smallest epsilon divided by `parts`. The epsilons are `distinct`, a variable of
-            the function around this one. That function takes the smallest `parts` whose increase is tolerable or, if
-            there are none, the `parts` with the smallest increase.
+            The step is the smallest epsilon divided by `parts`. The epsilons are in `distinct`, a variable of the
+            function around this one. That function looks for a number of parts whose increase is small enough, for
+            example 0.001 if an epsilon of 1 becomes 1.001 and no other epsilon is raised by more than this share.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
@@ -456,7 +458,7 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
       mechanisms of `profile`, and returns the new profile at `size` grid points. It may compute upper bounds only, or
       lower bounds too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only upper bounds are
       computed.
-    - `progress` is called with 1.0 once per bounded-range use.
+    - `progress` is called with 1.0 once per bounded-range use, so that the caller can count the uses that are done.
 
     Raises: `Unattainable` if rounding errors exceed the profile.
     """
@@ -601,7 +603,9 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
 def _with_more_uses(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
     """Return a copy of `state` with `more` added to the entry at `index`.
 
-    A state has one number for each group of equal bounded-range mechanisms: how many of the group's uses were made.
+    A state is a tuple with one number for each group of equal bounded-range mechanisms: how many of the group's uses
+    were made. With the result, a dynamic program goes from a state to one with one use more or, if `more` is -1, one
+    use less.
     """
     return (*state[:index], state[index] + more, *state[index + 1 :])
 

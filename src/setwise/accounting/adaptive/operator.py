@@ -91,7 +91,8 @@ _FEW = np.arange(3)[:, None]
 def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, points: int = 4000) -> float:
     """Return the largest delta, at overall epsilon `x`, of one epsilon-bounded-range mechanism followed by others.
 
-    This is the slow definition with which tests compare `BoundedRangeStep`.
+    The function follows the definition of this delta, as a maximum over t, and so is slow. Tests compare the faster
+    class `BoundedRangeStep` with it.
 
     - `read` maps an array of epsilons to the deltas of the following mechanisms at these epsilons.
     - `points`: the maximum is over `points` + 1 values of t, the larger of the two privacy losses that the first
@@ -186,13 +187,15 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """Two arrays for `_maximise_tail`, a table and a view of the table's memory, which are made once and reused.
+        """A table, and a view of its memory in which rows are shifted, so that sums of two indices become columns.
 
-        `_maximise_tail` computes a value for each grid cell i and each number j of a loss t that a mechanism can have.
-        The value of (i, j) belongs to the grid point i + j, and of each grid point the largest value is wanted.
+        `_maximise_tail` computes one value for each pair (i, j) of a grid cell i and a number j. The value belongs to
+        the grid point i + j, and each grid point needs the largest of its values. So the values are written to the
+        view, where the entry (i, j) is the entry (i, i + j) of the table. The values (0, 2), (1, 1) and (2, 0), for
+        example, come to lie in column 2 of the table. The maximum of each column of the table is then the wanted number
+        for one grid point.
 
-        Row i of the view begins at column i of the table's row i. So a value that is written to (i, j) of the view lies
-        in column i + j of the table, and the largest value of a grid point is the maximum of a column of the table.
+        Both arrays are made once and reused, because making them takes time.
         """
         # A row of the table is a grid cell and a column a grid point. Cell i with the j-th value of t gives a value at
         # the grid point i + j. It is written to (i, j) of the view, which is column i + j of the table. So the maximum
@@ -227,8 +230,9 @@ class BoundedRangeStep:
     def _rounding_after(self, profile: Profile) -> float:
         """Return the relative rounding error of the profile that results if this operator is applied to `profile`.
 
-        A privacy profile is delta as a function of epsilon. Errors of successive operators add up: the result is the
-        rounding error of `profile` plus the rounding error of one application.
+        A privacy profile is delta as a function of epsilon, on a grid of epsilons. Errors of successive operators add
+        up: the result is the rounding error of `profile` plus the rounding error of one application. If `profile`
+        leaves out points at the beginning of its grid, a small error for reading delta there is added.
         """
         return profile.rounding + self.rounding + (CHORD_ROUNDING if profile.first else 0.0)
 
@@ -382,12 +386,12 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
-        """Evaluate the last grid cells, and raise entries of `out` to the values found there if these are larger.
+        """Raise entries of `out` to the larger values that the grid cells from `tail` on give.
 
         `out` becomes the privacy profile (delta as a function of epsilon) of one bounded-range mechanism followed by
         later mechanisms. Each entry of it is a maximum, over t (the larger of the two losses that the first mechanism
         can have) and over grid cells (intervals between neighbouring grid points). Before this call, `out` has the
-        maximum over the cells up to `tail`; afterwards it has the maximum over all cells.
+        maximum over the cells before `tail`; afterwards it has the maximum over all cells.
 
         - `tail` is the index of the first grid cell to evaluate; all cells after it are evaluated too.
         - `f` is the profile of the later mechanisms.
@@ -427,21 +431,21 @@ class BoundedRangeStep:
         out: Floats,
         choices: "Choices",
     ) -> None:
-        """Raise the numbers in `out` to the values that the grid cells `rough` give, where these values are larger.
+        """Raise numbers in `out` to the larger values that the grid cells with the indices `rough` give.
 
-        A privacy profile is delta as a function of epsilon, stored at grid points. `out` is an upper bound, under
-        construction, on the profile of this bounded-range mechanism followed by the mechanisms of the profile `f`. Its
-        value at a grid point is the maximum of many candidates. A candidate belongs to a grid cell (the interval
-        between two neighbouring grid points) and to a t, the larger of the two losses that the mechanism can have.
-        Other cells are handled elsewhere, many at a time.
+        `out` is an upper bound, under construction, on the privacy profile (delta as a function of epsilon, at grid
+        points) of two things in a row: this bounded-range mechanism, and the later mechanisms, whose profile is `f`. At
+        each grid point, the bound is the maximum of many candidates. A candidate belongs to a grid cell (the interval
+        between two neighbouring grid points) and to a number t, the larger of the two losses that the mechanism can
+        have. This method tries the candidates of some cells; other methods try the rest.
 
-        - `rough` has the indices of cells whose best t differs much from cell to cell. So each of these cells is tried
-          with several t of its own.
+        - `rough` has the cells whose best t (the t of the largest candidate) differs much from cell to cell. So several
+          t are tried for each cell by itself, and not the same t for many cells.
         - `terms` has four arrays of constants, one number per cell, from which candidates are computed (see
           `CellTerms`).
         - `omega` has one positive number w per cell; the best t in the cell is about epsilon + log(w).
-        - `choices` receives the pairs of t and grid point that were tried, because lower bounds on the profile try the
-          same.
+        - `choices` receives the pairs of t and grid point that were tried, because lower bounds on the profile are
+          computed from the same pairs.
         """
         # Each cell is evaluated at the few t that can be best in it. An edge between two cells where the best t jumps
         # is evaluated too.

@@ -66,12 +66,13 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class OptimumConfig:
-    """Constants for the largest delta over adaptive analysts: its first grid, and when a quick lower bound is used.
+    """Constants for computing the largest delta over adaptive analysts: the first grid, and when to use quick bounds.
 
-    Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. Below, the expected epsilon is
-    a quick estimate for an analyst who does not adapt to earlier answers. Uses have prices if too many combinations of
-    uses can remain: an upper bound then tracks only the sum of the prices of the remaining uses (see `DrawOrders`). No
-    proof depends on these constants; the text below each of them says what it decides.
+    Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. In the texts below the
+    constants, the expected epsilon is a quick estimate for an analyst who does not adapt to earlier answers. Uses have
+    prices if too many combinations of uses can remain: an upper bound then tracks only the sum of the prices of the
+    remaining uses (see `DrawOrders`). No proof depends on these constants; the text below each of them says what it
+    decides.
     """
 
     ahead: float = 1.04
@@ -317,11 +318,11 @@ class Optimum:
 
     @property
     def _needs_tilt(self) -> bool:
-        """Whether several tilts have to be tried, because some mechanisms have too many privacy losses to enumerate.
+        """Whether more than one tilt must be tried, because some mechanisms have too many privacy losses to enumerate.
 
-        This is about mechanisms with fixed dominating pairs. If their losses are too many, the losses are rounded to a
-        lattice (equally spaced losses). While losses are summed, the probability of each loss L is weighted by exp(tilt
-        L), to keep the digits that matter; how many are kept depends on the tilt.
+        A tilt is a number: while losses are summed, the probability of each loss L is weighted by exp(tilt L), to keep
+        the digits that matter. If the losses of the mechanisms with fixed dominating pairs are too many, they are
+        rounded to a lattice (equally spaced losses), and how many digits are kept then depends on the tilt.
         """
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
         return any(enumerate_losses(stage.uses, stages.CONFIG.most_enumerated) is None for stage in linear)
@@ -387,13 +388,13 @@ class Optimum:
         )
 
     def excess(self, tilt: float) -> float:
-        """Return how much two shortcuts enlarge the largest privacy loss, and so loosen the upper bound on delta.
+        """Return how much looser the upper bound on delta is because two shortcuts let the analyst do too much.
 
-        - The first shortcut rounds small epsilons up.
-        - The second tracks only the sum of the prices of the remaining uses, after giving each use a price. So it
-          allows the analyst to use some mechanism too often.
+        - The first shortcut rounds small epsilons of mechanisms up.
+        - The second gives each use a price, and tracks only the sum of the prices of the remaining uses. So it allows
+          the analyst to use some mechanism too often.
 
-        Let L be the total privacy loss of the worst analyst. The result is by how much the shortcuts raise log
+        Both enlarge the total privacy loss L of the worst analyst. The result is by how much they raise log
         E[exp(`tilt` L)]; it is 0 if no shortcut is taken. Divided by `tilt`, it is about the amount by which they raise
         epsilon. Callers compare bounds by this number, and choose the one that loses least.
         """
@@ -471,7 +472,7 @@ class Optimum:
         return max(plain, adapting_saddle(self._linear_uses, self._groups).epsilon(delta))
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
-        """Return an object that gives the delta of the worst analyst at an epsilon, computed on one grid.
+        """Return an object that gives the delta of the worst analyst at any epsilon, computed on one grid.
 
         The grid has equally spaced epsilons. Every analyst goes through `stages` (sets of mechanism uses) in order.
 
@@ -494,18 +495,20 @@ class Optimum:
         parts: Callable[[Sequence[Group]], list[DrawOrders]],
         apply: Apply,
     ) -> "_GridSolution":
-        """Return an object that gives the largest delta over all analysts at any epsilon; computed on a grid.
+        """Return an object that gives the largest delta over all analysts at any epsilon, computed on one grid.
 
         The analyst goes through `stages` (sets of mechanism uses) in order. The computation goes backwards from the
         last stage. It starts from the privacy profile (delta as a function of epsilon) of no mechanism. Stage by stage
         it computes the profile of one more stage followed by the later stages.
 
-        - `step` is the distance of neighbouring epsilons on the grid.
-        - `read` has the smallest and the largest epsilon (may be infinite) at which the result will be read.
+        - `step` is the distance of neighbouring points of the grid, which are epsilons.
+        - `read` has the smallest and the largest epsilon (may be infinite) at which the result will be read. They
+          decide which grid points are stored.
         - `tilt` keeps the digits of rare losses: where losses L of independent uses are added up, their probabilities
           are weighted by exp(tilt L).
-        - `parts` divides the mechanisms of a bounded-range stage into a list of `DrawOrders`. The analyst uses the
-          mechanisms of the first entry last. The mechanisms within one entry may come in any order.
+        - `parts` divides the mechanisms of a bounded-range stage, given as pairs (epsilon, count), into a list of
+          `DrawOrders`. Within one entry of the list, the analyst may use the mechanisms in any order. The entries are
+          used one after the other, the first entry of the list last.
         - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
           mechanisms of `profile`, and returns the new profile at `size` grid points. The caller chooses whether `apply`
           computes lower bounds on delta too, or only upper bounds.

@@ -238,9 +238,9 @@ def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def _most_losses(band: Band, variance: float, support: float) -> int:
     """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
 
-    The caller rounds the losses of a stage (a set of mechanism uses) to equally spaced values if they are more. The
-    time is in proportion to the number of losses times the number of grid points of the average, where a profile is
-    delta as a function of epsilon on a grid.
+    A privacy profile is delta as a function of epsilon, on a grid of epsilons. It is averaged over the privacy losses
+    of a stage (a set of mechanism uses). The time is in proportion to the number of losses times the number of grid
+    points. If the stage has more losses than the result, the caller rounds them to fewer, equally spaced losses.
 
     `band` says how many grid points the average needs. This follows from `variance`, the variance of the total privacy
     loss of all mechanisms in the average, and from `support`, its largest value.

@@ -42,10 +42,15 @@ Floats = NDArray[np.float64]
 class BatchMixtureConfig:
     """Constants of the bound on a batch of bounded-range mechanisms with several epsilons, all chosen up front.
 
-    In the worst case, each bounded-range mechanism is a randomized response with the losses t and t - epsilon. A box
-    has an interval of t for each distinct epsilon; branch and bound splits boxes and bounds delta for each. An outcome
-    says for each distinct epsilon how many mechanisms had the loss t. Widths of brackets (certified intervals) are
-    relative to delta. The bracket is valid whatever these numbers are.
+    In the worst case, each bounded-range mechanism is a randomized response with the losses t and t - epsilon, and all
+    mechanisms of one epsilon have the same t. The search for the worst t is by branch and bound, and the bracket (a
+    certified interval) that it finds is valid whatever these numbers are. The texts below the constants use these
+    words:
+
+    - A box has an interval of t for each distinct epsilon. The search splits boxes, and computes an upper bound on
+      delta for each.
+    - An outcome says, for each distinct epsilon, how many mechanisms had the loss t.
+    - Widths of brackets are relative to delta.
     """
 
     widths: tuple[float, ...] = (1e-3, 5e-2, 1e-1)
@@ -181,9 +186,9 @@ class BatchMixture:
         """Return an object that computes the delta of a simpler batch, whose delta is at least this batch's delta.
 
         In a batch, all mechanisms are chosen up front. The caller searches for the worst parameters of the
-        bounded-range mechanisms, one parameter for each different epsilon; with many epsilons the search takes too
-        long. The simpler batch has only the `CONFIG.most_fixed` epsilons that add most to the variance of the loss. All
-        other mechanisms are replaced by an upper bound on their delta.
+        bounded-range mechanisms, one parameter for each different epsilon. With many epsilons this search would take
+        too long, so it is done for the simpler batch, which has only the `CONFIG.most_fixed` epsilons that add most to
+        the variance of the loss. All other mechanisms are replaced by an upper bound on their delta.
 
         - `responses` computes the delta of this batch; it is returned unchanged if the epsilons are few enough.
         - `epsilon`: the delta of the simpler batch is close to this batch's delta at about this overall epsilon.
@@ -224,11 +229,11 @@ def batch_mixture(
 
 @dataclass(frozen=True, slots=True)
 class _FromAbove:
-    """An upper bound on the delta of some mechanisms, for use where the privacy loss of a mechanism is expected.
+    """An upper bound on the delta of some mechanisms, which takes the place of their privacy loss in a computation.
 
-    `profile` has the upper bound as a function of epsilon. A sum over the joint outcomes of a batch calls the method
-    `delta` of a privacy loss and nothing else. So an object of this class can take the place of an exact loss, and the
-    sum is then an upper bound too.
+    `profile` has the upper bound as a function of epsilon. A computation of the delta of a batch (mechanisms all chosen
+    up front) calls the method `delta` of a privacy loss and nothing else. If it gets an object of this class instead,
+    its result is an upper bound on the batch's delta.
     """
 
     profile: Profile
@@ -314,11 +319,12 @@ class _Responses:
         return -boxes[0][0]
 
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
-        """Return the distribution of the total privacy loss of the responses (`groups`) and of what `atoms` stands for.
+        """Return the distribution of that part of the batch's total privacy loss whose values can be listed.
 
-        `high` and `low` have the two possible losses of a randomized response, one entry for each pair (epsilon, count)
-        in `groups`. The field `atoms` has the total loss of some of the other mechanisms, with all its values listed.
-        Delta is then computed from the result and from the losses that cannot be listed.
+        A batch is a set of mechanisms that are all chosen up front. The part consists of the losses of the randomized
+        responses in `groups`, and of the losses whose values are in the field `atoms`. `high` and `low` have the two
+        possible losses of a randomized response, one entry for each pair (epsilon, count) in `groups`. The caller
+        combines the result with the remaining loss, whose values cannot be listed.
         """
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):

@@ -24,10 +24,12 @@ Choice = tuple[float, ...]
 class BatchSearchConfig:
     """Constants of the search for the randomized responses of a batch that give the largest delta.
 
-    - A batch is chosen up front. The responses of each epsilon have a parameter t, and their losses are t and t -
+    A batch is a set of mechanisms that are all chosen up front. Its responses of equal epsilon have one common
+    parameter t, and their losses are t and t - epsilon. The texts below the constants use these words:
+
+    - A choice has one t for each distinct epsilon.
+    - A climb changes one t after the other, as long as delta rises. The steps by which it changes t are shares of
       epsilon.
-    - A choice has one t for each distinct epsilon. A climb changes one t after the other as long as delta rises.
-    - Steps of t are shares of epsilon.
     - An outcome says, for each distinct epsilon, how many responses had the loss t.
     """
 
@@ -167,12 +169,12 @@ class BatchSearch:
         return None
 
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
-        """Return (bracket, choice): the overall epsilon at `delta` for the worst randomized responses found, and these.
+        """Return (bracket, choice): the largest overall epsilon at `delta` that was found, and where it was found.
 
-        A choice has one parameter t for each distinct epsilon of the batch: all mechanisms of this epsilon are
-        randomized responses with the two privacy losses t and t - epsilon. A choice is worse if it needs a larger
-        overall epsilon to have at most `delta`. The search climbs to a choice for which this overall epsilon is large;
-        the bracket (a certified interval) is for this number.
+        The mechanisms of the batch, all chosen up front, are randomized responses. `choice` has one parameter t for
+        each distinct epsilon of the mechanisms: all mechanisms of this epsilon have the two privacy losses t and t -
+        epsilon. Every choice has a smallest overall epsilon at which its delta is at most `delta`. The search climbs to
+        a choice for which this overall epsilon is large, and `bracket` is a certified interval for it.
 
         - `guess` is the overall epsilon at which the search starts.
         - `tilt` is the rate at which log delta is expected to fall with the overall epsilon.
@@ -190,12 +192,12 @@ class BatchSearch:
         return best, choice
 
     def decay_rate(self, x: float, further: float, choice: Choice) -> float:
-        """Return about how fast log delta falls from the overall epsilon `x` to a larger one, per unit of epsilon.
+        """Return about how fast log delta falls between the overall epsilons `x` and `further`, per unit of epsilon.
 
-        The larger epsilon is `further`, and delta is that of a batch (mechanisms all chosen up front). `choice` has the
-        parameters t of its randomized responses, one for each distinct epsilon; their losses are t and t - epsilon. The
-        caller uses the rate to estimate at which epsilon delta has a wanted value. So the rate is at least
-        `CONFIG.slowest`, a positive number, also where delta does not fall or is 0.
+        Delta is that of a batch, mechanisms that are all chosen up front; `further` is larger than `x`. `choice` has
+        the parameters t of the batch's randomized responses, one for each distinct epsilon; their losses are t and t -
+        epsilon. The caller divides by the rate to estimate at which epsilon delta has a wanted value. So the rate is at
+        least `CONFIG.slowest`, a positive number, also where delta does not fall or is 0.
         """
         delta_here, delta_further = self.at(choice, x).upper, self.at(choice, further).upper
         return (

@@ -200,13 +200,14 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound on delta at overall epsilon `x`, over all t that this search does not evaluate.
+        """Return an upper bound on delta at overall epsilon `x`, for all parameters t that this search does not try.
 
-        All randomized responses of the batch (chosen up front) have the losses t and t - epsilon, with the same t. The
-        caller looks for the t with the largest delta. The search cuts the interval of t into blocks and bounds delta in
-        each block. The block with the largest bound comes first: if it has few of the `points`, delta is evaluated at
-        each of them, and otherwise the block is halved. The search stops when no block that is not evaluated has a
-        bound above the largest delta found. The largest of these bounds is returned, or 0 if every block was evaluated.
+        All randomized responses of the batch (chosen up front) have the losses t and t - epsilon, with the same t, and
+        the caller looks for the t with the largest delta. The search cuts the interval of t into blocks, and computes a
+        bound on delta for each. It takes the block with the largest bound first. If the block has few of the `points`,
+        delta is evaluated at each of them, and the block is done. Otherwise the block is halved. The search stops when
+        no remaining block has a bound above the largest delta found. The largest bound of a remaining block is
+        returned, or 0 if no block remains. The caller compares it with the values that were evaluated.
 
         - `points` are all t at which delta can have a local maximum.
         - `evaluate(t)` returns the bracket (certified interval) for delta at t, and stores it for the caller.
@@ -317,48 +318,54 @@ class ThreeMechanisms:
         return math.expm1(t - self.epsilon) / math.expm1(-self.epsilon)
 
     def _one_left(self, t: float) -> float:
-        """Return the largest delta of one epsilon-bounded-range mechanism alone, at the epsilon 2 `t` - epsilon.
+        """Return the largest delta of one epsilon-bounded-range mechanism alone, at overall epsilon 2 `t` - epsilon.
 
         This delta is q^2 (1 - exp(-epsilon)) with q = (1 - e^(t - epsilon)) / (1 - e^-epsilon). For example, it is 0
         for t = epsilon, where q is 0.
 
-        The closed forms for three mechanisms use it for the mechanism that is used last. The earlier two have then had
-        some losses. What these losses leave of the overall epsilon is 2 t - epsilon, from which the caller computes t.
+        The closed forms for three mechanisms need it for the mechanism that is used last. Its overall epsilon is that
+        of all three mechanisms minus the losses of the first two; the caller passes the t that belongs to this
+        difference.
         """
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of lem:xyz in the paper, a summand of the largest delta of three mechanisms.
+        """Return x(t) of lem:xyz in the paper, a part of the largest delta of three mechanisms.
 
-        `g` is the overall epsilon at which delta is computed. One mechanism is e-DP, and the other two have e-bounded
-        range. The bounded-range mechanism that is used first has the losses `t` and t - e. The summand x(t) is what
-        those outcomes add to delta in which the e-DP mechanism has the loss e. Its formula is valid for t <= g <= t +
-        e; for t >= g the method `y` has the formula. The closed forms for delta are maxima and sums of `x`, `y` and
-        `z`.
+        One mechanism is e-DP, and the other two have e-bounded range. `g` is the overall epsilon at which delta is
+        computed. Of the two bounded-range mechanisms, the one that is used first has the losses `t` and t - e. Some
+        outcomes give the e-DP mechanism the loss e, and x(t) is what these outcomes add to delta.
+
+        The formula is valid for t <= g <= t + e; for t >= g the method `y` has the formula. The closed forms for delta
+        are maxima and sums of `x`, `y` and `z`.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of lem:xyz in the paper, a summand of the largest delta of three mechanisms.
+        """Return y(t) of lem:xyz in the paper, a part of the largest delta of three mechanisms.
 
-        `g` is the overall epsilon at which delta is computed. One mechanism is e-DP, and the other two have e-bounded
-        range. The bounded-range mechanism that is used first has the losses `t` and t - e. The summand y(t) is what
-        those outcomes add to delta in which the e-DP mechanism has the loss e. Its formula is valid for t >= g; for t
-        <= g the method `x` has the formula. The closed forms for delta are maxima and sums of `x`, `y` and `z`.
+        One mechanism is e-DP, and the other two have e-bounded range. `g` is the overall epsilon at which delta is
+        computed. Of the two bounded-range mechanisms, the one that is used first has the losses `t` and t - e. Some
+        outcomes give the e-DP mechanism the loss e, and y(t) is what these outcomes add to delta.
+
+        The formula is valid for t >= g; for t <= g the method `x` has the formula. The closed forms for delta are
+        maxima and sums of `x`, `y` and `z`.
         """
         # The closed forms for delta are maxima and sums of x, y and z.
         q, e = self._q(t), self.epsilon
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of lem:xyz in the paper, a summand of the largest delta of three mechanisms.
+        """Return z(t) of lem:xyz in the paper, a part of the largest delta of three mechanisms.
 
-        `g` is the overall epsilon at which delta is computed. One mechanism is e-DP, and the other two have e-bounded
-        range. The bounded-range mechanism that is used first has the losses `t` and t - e. The summand z(t) is what
-        those outcomes add to delta in which the e-DP mechanism has the loss -e. Its formula is valid for t >= g; for
-        smaller t these outcomes add nothing. The closed forms for delta are maxima and sums of `x`, `y` and `z`.
+        One mechanism is e-DP, and the other two have e-bounded range. `g` is the overall epsilon at which delta is
+        computed. Of the two bounded-range mechanisms, the one that is used first has the losses `t` and t - e. Some
+        outcomes give the e-DP mechanism the loss -e, and z(t) is what these outcomes add to delta.
+
+        The formula is valid for t >= g; for smaller t these outcomes add nothing. The closed forms for delta are maxima
+        and sums of `x`, `y` and `z`.
         """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 

@@ -98,8 +98,8 @@ def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
     """Return nearly the worst privacy loss with two values that (xi, rho)-zCDP allows, if the larger value is `high`.
 
     The worst loss has the value `high` with the largest probability. This probability grows if the other value becomes
-    smaller, so nearly the smallest other value is searched that zCDP allows. The returned loss is certified to satisfy
-    (xi, rho)-zCDP. The result is None if no loss could be certified.
+    smaller. So the function searches for nearly the smallest other value that zCDP allows. The returned loss is
+    certified to satisfy (xi, rho)-zCDP. The result is None if no loss could be certified.
     """
     lower_loss = _search_lower_loss(xi, rho, high)
     for share in _BACK_OFF if lower_loss is not None else ():
@@ -112,10 +112,10 @@ def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
 def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
     """Return about the smallest lower value that a privacy loss with two values can have if it is (xi, rho)-zCDP.
 
-    `high` is the larger of the two values. They determine its probability, which is the larger, the smaller the other
-    value is. So the result gives nearly the worst privacy loss with the value `high` that zCDP allows. Callers check
-    that this loss is (xi, rho)-zCDP, because the search is not certified. The result is None if such a value would be
-    too close to 0 for a float.
+    `high` is the larger of the two values. The two values determine the probability of `high`: it is larger if the
+    lower value is smaller. So the smallest lower value gives nearly the worst privacy loss with the value `high` that
+    zCDP allows. Callers check that this loss is (xi, rho)-zCDP, because the search is not certified. The result is None
+    if such a value would be too close to 0 for a float.
     """
     # The lower loss determines the probability of `high`, which zCDP limits: for every b > 0 the probability is at most
     # exp(q(b) - b high), where q(b) = b (xi + rho) + rho b^2. Let p be the smallest of these limits. The result is

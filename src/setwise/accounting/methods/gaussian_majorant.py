@@ -35,10 +35,10 @@ from setwise.accounting.prices import wallet_before
 class MajorantConfig:
     """Constants of the bound that replaces bounded-range uses by one Gaussian mechanism.
 
-    Uses are paid in mu squared, where mu is sensitivity / sigma of a Gaussian mechanism. The price of a use depends on
-    the balance, which is the mu squared that remains for all later uses. The Gaussian that replaces the uses has the
-    sum of their prices as its mu squared. Whatever these numbers are, the result is an upper bound; the text below each
-    constant says what it decides.
+    The mu squared of a Gaussian mechanism is (sensitivity / sigma)^2. Each use has a price in mu squared, and the
+    Gaussian that replaces the uses has the sum of the prices as its mu squared. The price of a use depends on the
+    balance, which is the mu squared that remains for all later uses. Whatever these numbers are, the result is an upper
+    bound; the text below each constant says what it decides.
     """
 
     cell: float = 0.05
@@ -61,9 +61,9 @@ CONFIG = MajorantConfig()
 def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
     """Return the mu^2 of a Gaussian mechanism that dominates `uses` in any adaptive order, rounded up.
 
-    Mu squared is (sensitivity / sigma)^2. `uses` are pairs (guarantee, count). A budget of the returned mu squared can
-    also pay for the uses in any order. The result is infinite if some use has no finite price, that is, if no Gaussian
-    mechanism is known that dominates it.
+    The mu squared of a Gaussian mechanism is (sensitivity / sigma)^2. `uses` are pairs (guarantee, count). The result
+    is also a budget, in mu squared, from which the uses can be paid in any order. It is infinite if some use has no
+    finite price, that is, if no Gaussian mechanism is known that dominates it.
 
     Theorem: docs/optimal-composition.md, Theorem 12 (any order).
     """
@@ -98,14 +98,15 @@ def _in_any_order(uses: tuple[tuple[Guarantee, int], ...]) -> float:
 
 
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
-    """Return a budget (mu squared), rounded up, that pays for all `draws` in any order; infinite if none is found.
+    """Return a budget of mu squared, rounded up, that pays for all `draws` in any order; infinite if none is found.
 
-    The price of a use depends on how much is left in the budget, so the total depends on the order of payment. The
-    result is enough for every order, so one Gaussian mechanism of this mu squared dominates all draws.
+    The mu squared of a Gaussian mechanism is (sensitivity / sigma)^2. A use takes a price from the budget, and the
+    price depends on how much is left, so the sum of all prices depends on the order of payment. The result is enough
+    for every order, so that one Gaussian mechanism of this mu squared dominates all draws.
 
     - `draws` are the uses to pay for, as pairs (guarantee, count).
     - `levels`: entry i is a budget that pays for the first i entries of `draws` in one fixed order. From these numbers
-      the search chooses the relative weights of the draws. Any positive weights give a valid result; good weights give
+      the search chooses a weight for each entry of `draws`. Any positive weights give a valid result; good weights give
       a smaller one.
     """
     # Each kind b of use gets a positive number k_b. Let e_b(x) be an upper bound on the price of a use b whose payment
@@ -137,12 +138,13 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 def _prices_across(use: Guarantee, points: Sequence[float]) -> list[float]:
     """Return, for each balance x in `points`, an upper bound on the price of one `use` whose payment crosses x.
 
-    A balance is what is left of a budget; balances and prices are in mu squared. A payment crosses x if the balance is
-    at least x before it and at most x after it.
+    A balance is what is left of a budget; balances and prices are in mu squared, (sensitivity / sigma)^2 of a Gaussian.
+    A payment crosses x if the balance is at least x before it and at most x after it. For example, a payment of 3 from
+    a balance of 10 crosses every x from 7 to 10.
 
-    A use that leaves less in the budget has a higher price. But a payment that starts at x or above cannot leave
-    arbitrarily little, so its price has a bound. The caller adds such bounds up to find a budget that suffices for
-    every order of payments.
+    The price of a use is the higher, the less it leaves in the budget. But a payment that starts at x or above cannot
+    leave arbitrarily little, so its price has a bound. The caller adds such bounds up to find a budget that suffices
+    for every order of payments.
 
     Requires: `points` ascend.
     """
