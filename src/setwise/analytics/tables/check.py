@@ -361,7 +361,8 @@ def _remarks(
     - `kinds` has the kind of each column, by name: queries read its cells as values of this kind.
     - `user` is the user column, or None.
     - `serial` are the columns that seem to hold dates as numbers of days since 1899, as spreadsheets store them. The
-      result has a sentence about each of these columns, with a command that writes dates in their place.
+      result has a sentence about each of these columns, with a shell command that writes a copy of the file with
+      dates in place of the numbers, or with advice if no command can write the copy.
     """
     write, texts = command_line, [name for name in samples if kinds[name] is Kind.TEXT]
     notes = user_notes(table, user, kinds, options, files, write, is_csv=True)
@@ -397,11 +398,15 @@ _TAIL = 2**16
 
 
 def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str] = ()) -> str:
-    """Return a sentence if the last line of a text file has a cell such as "Total"; else "".
+    """Return a sentence if the last line of a text file seems to be no row, but a total or a remark; else "".
 
-    A query would count a line with a total as one more row, of one more user. `options` say how the file is written,
-    and which words mean an empty cell. `noted` are words in the user column for which the data holder has a note
-    already; for them no sentence is returned.
+    The line is taken for a total if one of its cells is a word such as "Total". It is taken for a remark if it has
+    more than two cells and only one of them is filled. A query would count such a line as one more row, of one more
+    user.
+
+    - `options` say how the file is written, and which words mean an empty cell.
+    - `noted` are words in the user column about which the data holder has another note already. No sentence is
+      returned if the line was recognised by one of these words, or by a word that means an empty cell.
     """
     form = options.format_of(options.suffix_of(file))
     tail = b""
@@ -434,7 +439,10 @@ def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:
 
 
 def _lines(file: TableFile, form: CsvFormat) -> int:
-    """Return the number of lines of a file, including a last line without a line feed; `form` has its compression."""
+    """Return the number of lines of `file`, including a last line without a line feed.
+
+    `form` says how the file is compressed, so that the lines of its decompressed text are counted.
+    """
     lines, last = 0, b""
     with form.open_converted(file.open("rb"), file.name) as opened:
         while block := opened.read(_BLOCK):

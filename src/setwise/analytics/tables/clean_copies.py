@@ -53,7 +53,9 @@ def can_be_copied(file: TableFile, encoding: str) -> bool:
 def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file: TableFile, encoding: str) -> str:
     """Return a sentence if numbers of columns have signs beside them, as $5 or 5%, or parentheses; else "".
 
-    The sentence ends in a shell command that writes a copy of `file` without signs, so that queries read the numbers.
+    The sentence tells the data holder that such numbers are not read. It ends in a shell command that writes a copy of
+    `file` without the signs, which queries can read. If no command can do this, or if a column has several currencies,
+    it ends in advice.
 
     - `names` are the columns that the sentence is about.
     - `samples` has sampled cells of every column of text, by name. The command takes out the signs of every column in
@@ -152,10 +154,11 @@ def with_doubled_quotes(file: TableFile, csv: CsvOptions) -> str:
 
 
 def with_unwrapped_lines(file: TableFile, csv: CsvOptions) -> str:
-    """Return a shell command that writes a copy of `file` without the quotes in which each whole line stands.
+    """Return a shell command that writes a copy of `file` without quotes around whole lines.
 
-    A program that took each line of a CSV file for one cell has written "u1,""Oslo"",5" for u1,"Oslo",5. `csv` says how
-    the file is written. The result is "" if most lines are not written so, or if no shell command can copy the file.
+    A program that took each line of a CSV file for one cell has written "u1,""Oslo"",5" for u1,"Oslo",5. The command
+    undoes this. `csv` says how the file is written. The result is "" if a line at the beginning of the file, other than
+    the header, is not written in this way, or if no shell command can copy the file (see `can_be_copied`).
     """
     form = csv.format_of(csv.suffix_of(file))
     if not can_be_copied(file, csv.encoding) or csv.quote != '"':
@@ -175,10 +178,13 @@ def with_unwrapped_lines(file: TableFile, csv: CsvOptions) -> str:
 
 
 def with_line_feeds(file: TableFile, csv: CsvOptions) -> str:
-    """Return a shell command that writes a copy of `file` with line feeds in place of carriage returns alone.
+    """Return a shell command that writes a copy of `file` in which every carriage return is a line feed.
 
-    `csv` says how the file is written. The result is "" if the copy would help little, or if no shell command can copy
-    the file (see `can_be_copied`).
+    The command is for files in which lines end with a carriage return and no line feed, as old programs write them:
+    the CSV reader does not take such a carriage return for the end of a line. `csv` says how the file is written.
+
+    The result is "" if the beginning of the file has no such carriage return; if half or more of the lines that are
+    skipped there would be skipped in the copy, too; or if no shell command can copy the file (see `can_be_copied`).
     """
     form = csv.format_of(csv.suffix_of(file))
     if not can_be_copied(file, csv.encoding):
@@ -191,11 +197,14 @@ def with_line_feeds(file: TableFile, csv: CsvOptions) -> str:
 
 
 def with_mended_quotes(file: TableFile, csv: CsvOptions) -> str:
-    """Return a shell command that writes a copy of `file` with quotes doubled that stand within cells, as in 12" pipe.
+    """Return a shell command that writes a copy of `file` in which quotes within cells are doubled.
 
-    Only lines are changed that have as many cells as the header if every separator divides cells. `csv` says how the
-    file is written. The result is "" if the copy would help little, if cells go on over several lines, or if no shell
-    command can copy the file.
+    In CSV, the cell 12" pipe has to be written "12"" pipe". Lines with 12" pipe alone may be skipped. To mend a line,
+    the command splits it at every separator. A line is left as it is if this gives another number of cells than the
+    header has, because a separator may then be part of a cell. `csv` says how the file is written.
+
+    The result is "" if, at the beginning of the file, half or more of the skipped lines would be skipped in the copy,
+    too; if cells there have line breaks; or if no shell command can copy the file (see `can_be_copied`).
     """
     form = csv.format_of(csv.suffix_of(file))
     if not can_be_copied(file, csv.encoding) or csv.quote != '"' or len(form.separator) > 1:
@@ -225,10 +234,13 @@ def with_mended_quotes(file: TableFile, csv: CsvOptions) -> str:
 
 
 def _mend_line(line: str, separator: str, width: int) -> str:
-    """Return `line` of a CSV file with quotes doubled that stand within its cells.
+    r"""Return `line` of a CSV file, mended: each cell in quotes, and every quote within a cell doubled.
 
-    It is returned unchanged if all its quotes are right, if the text `separator` does not divide it into `width` cells,
-    or if a cell begins with a quote and does not end with one.
+    The line is returned unchanged if all its quotes are right already; if splitting it at `separator` does not give
+    `width` cells, as many as the header has; or if a cell begins with a quote and does not end with one.
+
+    >>> _mend_line('u1,12" pipe', ",", 2)
+    '"u1","12"" pipe"\n'
     """
     cells = line.rstrip("\r\n").split(separator)
     is_wrong = any('"' in cell and not re.fullmatch('"(?:[^"]|"")*"', cell) for cell in cells)
@@ -252,11 +264,11 @@ def _lost_lines(text: str, form: CsvFormat) -> int:
 
 
 def with_visible_cells(file: TableFile, csv: CsvOptions) -> str:
-    """Return a shell command that writes a copy of `file` without characters that are not seen, and without blanks.
+    """Return a shell command that writes a copy of `file` without invisible characters and blanks around cells.
 
-    All kinds of spaces become the usual one, letters with accents become one character each, and blanks around cells
-    are left out. `csv` says how the file is written. The result is "" if no command can copy the file (see
-    `with_changed_cells`).
+    In the copy, every kind of space is an ordinary space, and a letter with an accent is one character. Two cells that
+    look the same then are the same. `csv` says how the file is written. The result is "" if no shell command can copy
+    the file (see `can_be_copied`), or if cells are separated by more than one character.
     """
     return _copied(file, csv, "[c.strip() for c in r]", is_visible=True)
 

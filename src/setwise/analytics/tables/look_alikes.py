@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 def look_alike_notes(
     table: "DuckDBTable", names: Sequence[str], csv: CsvOptions, files: Sequence[TableFile]
 ) -> list[ScanNote]:
-    """Return a note for each text column among `names` with values that are written in several ways which look alike.
+    """Return a note for each of the text columns `names` in which one value is written in several ways that look alike.
 
-    A column with characters that are not seen has a note, too, because a condition such as city = 'Paris' is not true
-    of such a cell. `csv` says how the table's `files` are written; `files` is empty for a table in memory.
+    A column with invisible characters has a note, too, because a condition such as city = 'Paris' is not true of a cell
+    with such a character. Blanks around cells alone cause no note here. A note suggests SQL or a shell command, which
+    writes a copy of the file. `csv` says how the table's `files` are written; `files` is empty for a table in memory.
     """
     from setwise.analytics.engines.duckdb.user_counts import find_look_alikes
 

@@ -18,13 +18,14 @@ from setwise.analytics.tables.writing import NULL_WORDS, NUMBERS, is_readable, r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """A form of numbers that is not read.
+    """A form in which numbers are written but not read, such as 5- for -5, and how to turn it into a plain number.
 
-    - `held` says in words what cells in this form have.
-    - `pattern` is the regular expression of a cell in this form.
-    - `group` is the number of the pattern's group with the plain number.
-    - `sign` is put before that group.
-    - `value` is the Python expression of the plain number, in which `m` is the match.
+    - `held` describes the form in a sentence about the cells, such as "have the minus after the digits".
+    - `pattern` is the regular expression that a whole cell in this form matches.
+    - `group` is the number of the group (parentheses) of `pattern` that matches the digits; 0 is the whole cell.
+    - `sign` is "-" if a minus has to be written before these digits, else "".
+    - `value` is a Python expression for the plain number, used in a command that writes a copy of the file. In it, `m`
+      is the match of the cell, as in "'-'+m[1]".
     """
 
     held: str
@@ -112,12 +113,14 @@ def number_form_sentence(
     *,
     is_number: bool,
 ) -> tuple[str, str]:
-    """Return (sentence, command) about numbers of a column in a form that is not read; ("", "") without any.
+    """Return (sentence, command) about a column whose numbers are in a form that is not read, such as 5- or kr 5.
 
-    The command is a shell command that writes a copy of the file with plain numbers, and the sentence ends with it. If
-    the copy cannot be made by a command, the command is "", and the sentence ends with advice.
+    The sentence tells the data holder that the numbers are not read. The command is a shell command that writes a copy
+    of the file with plain numbers, and the sentence ends with it. If no command can write the copy, or if the numbers
+    have several units, the command is "", and the sentence ends with advice. The result is ("", "") if the column has
+    no such numbers.
 
-    - `name` is the column, and `cells` are sampled cells of it.
+    - `name` is the column, and `cells` are sampled cells of the column.
     - `file` is the table's file, or None if the table has several files or none. `csv` says how the file is written,
       and `names` are its columns in order.
     - `is_number` says that the column is to be read as numbers. Otherwise a word beside a number is taken for a unit
@@ -153,10 +156,16 @@ _MOST_WORDS = 3
 def _sentence(
     name: str, held: str, pattern: str, value: str, file: TableFile | None, csv: CsvOptions, names: Sequence[str]
 ) -> tuple[str, str]:
-    """Return (sentence, command) for the column `name`, of which `held` says in what form its numbers are.
+    """Return (sentence, command): that numbers of the column `name` are not read, and what writes plain numbers.
 
-    `pattern` and `value` are the arguments of that name of `with_changed_cells`, and the others are those of
-    `number_form_sentence`.
+    The command is a shell command that writes a copy of the file with plain numbers. The sentence ends with it. If
+    there is no such command, the command is "", and the sentence ends with advice.
+
+    - `held` describes the numbers in words, such as "have the minus after the digits".
+    - `pattern` is a regular expression. The command replaces each cell of the column that matches it.
+    - `value` is a Python expression for the new cell, in which `m` is the match of the old cell.
+    - `file` is the table's file, or None if the table has several files or none. `csv` says how the file is written,
+      and `names` are its columns in order.
     """
     pattern = pattern.replace("'", "")  # an apostrophe would end the pattern in the command
     command = with_changed_cells(file, csv, names, name, pattern, value) if file is not None else ""
@@ -165,20 +174,25 @@ def _sentence(
 
 
 def _are_numbers(texts: Sequence[str]) -> bool:
-    """Return whether most of `texts` are numbers in one of the usual forms."""
+    """Return whether at least 90% of `texts` are numbers, all with the same decimal point and thousands separator."""
     grammars = [with_numbers(CellGrammar(), *numbers) for numbers in NUMBERS]
     return any(readable_cells(texts, Kind.FLOAT, grammar) for grammar in grammars)
 
 
 def _literal(unit: str) -> str:
-    """Return a regular expression of the text `unit` that has no sign which a shell changes between double quotes."""
+    r"""Return a regular expression that matches exactly the text `unit`, and that needs no backslash.
+
+    A special character is put into brackets instead, as in kr[.] for "kr.". The expression stands between double
+    quotes in a shell command, where the shell would change a backslash.
+    """
     return "".join(character if character.isalnum() or character in " /" else f"[{character}]" for character in unit)
 
 
 def mixed_numbers_sentence(name: str, cells: Sequence[str]) -> str:
-    """Return a sentence if most different `cells` of the text column `name` are numbers, and others are not; else "".
+    """Return a sentence if half or more of the sampled `cells` of a text column are numbers, but not all; else "".
 
-    `cells` are sampled. Such a column is read as text, and its other cells, such as unknown, would be skipped in a sum.
+    Such a column is read as text. The sentence states the option that reads the column `name` as numbers; a sum then
+    skips the other cells, such as unknown. `cells` are different from each other.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
     others = [text for text in filled if not is_readable(text, Kind.FLOAT, CellGrammar())]

@@ -53,7 +53,7 @@ def sniff(file: TableFile, declared: CsvOptions) -> CsvOptions:
 
 
 def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: str) -> CsvOptions:
-    """Return the CSV options `declared` with the separator and the format added that are needed to read `file`.
+    """Return the CSV options `declared`, with a separator and a format added if reading `file` needs them.
 
     - `separator` is the text between cells, declared or guessed.
     - `ending` is the usual file name ending of the file's compression, such as ".gz"; "" without compression.
@@ -253,7 +253,10 @@ def _compression(file: TableFile) -> str:
 
 
 def read_sample(file: TableFile, form: CsvFormat) -> str:
-    """Return the first whole lines of a file as text, at most about 1 MiB; `form` has its compression and encoding."""
+    """Return the first whole lines of `file` as text, about 1 MiB or less.
+
+    `form` says how the file is compressed and encoded, so that its bytes can be turned into text.
+    """
     with form.open_converted(open_file(file), file.name) as opened:
         start = b""
         while len(start) < _SAMPLE_BYTES and (read := opened.read(_SAMPLE_BYTES)):

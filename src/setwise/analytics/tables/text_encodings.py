@@ -84,7 +84,7 @@ class EncodingScan:
 
 
 def scan_encoding(file: TableFile, form: CsvFormat) -> EncodingScan:
-    """Return what the bytes of `file` show about its encoding; `form` has its compression.
+    """Return what the bytes of `file` show about its encoding; `form` says how the file is compressed.
 
     Raises: `UnsuitableTable` if the file cannot be opened.
     """

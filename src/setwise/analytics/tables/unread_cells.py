@@ -436,8 +436,9 @@ def ordered_columns(names: Sequence[str], question: str) -> list[str]:
 def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: OptionWriter) -> ScanNote | None:
     """Return a note if the text column `name`, which a query compares by order, holds numbers or dates; else None.
 
-    As text, 900 is greater than 1000. The note states the options with which the cells are read as numbers or dates,
-    guessed from `sample` (some cells of the column) and `csv` (the options in use); `write` turns them into text.
+    Such a comparison goes wrong: as text, 900 is greater than 1000. The note states options with which the cells are
+    read as numbers or dates. They are guessed from `sample` (some cells of the column) and `csv` (the options in use),
+    and `write` turns them into text.
     """
     filled = [cell for cell in sample if cell.strip()]
     guess = guess_grammar({name: filled}, replace(csv.cells, decimal=".", thousands="", date_format=None))
@@ -455,18 +456,18 @@ def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: 
 
 
 def _other_dates(guess: Guess) -> str:
-    """Return a clause that lists the other date formats which read as many cells as the format of `guess`.
+    """Return a clause such as " (or %m/%d/%Y: the cells do not tell)"; "" if the cells allow only one date format.
 
-    "" if there are no such formats.
+    `guess` has a date format that reads the sampled cells. The clause lists the other formats that read as many.
     """
     return f" (or {' or '.join(guess.other_dates)}: the cells do not tell)" if guess.other_dates else ""
 
 
 def _blanks_note(name: str, sample: Sequence[str]) -> str:
-    """Return a sentence for the data holder if most filled cells of column `name` begin or end with blanks; else "".
+    """Return a sentence for the data holder if half or more of a column's cells begin or end with blanks; else "".
 
     The blanks belong to the values, so that a comparison such as country = 'NO' is False for ' NO'. The sentence says
-    how SQL can leave them out. `sample` are sampled cells of the column, which has texts.
+    how SQL can leave them out. `sample` are sampled cells of the text column `name`; empty cells are not counted.
     """
     filled = [cell for cell in sample if cell.strip()]
     padded = [cell for cell in filled if cell != cell.strip(" ")]

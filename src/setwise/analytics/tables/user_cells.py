@@ -217,9 +217,11 @@ def several_spellings(
 
 
 def shortened_users(user: str, cells: Sequence[str]) -> str:
-    """Return a sentence if users are numbers that a spreadsheet has shortened, as 4.9E+12; else "".
+    """Return a sentence if half or more of the users are numbers that a spreadsheet has shortened, as 4.9E+12; else "".
 
-    `cells` are sampled cells of the column `user`. Several long numbers become one in such a form, for good.
+    Several long numbers become the same text in this form, so that their rows count as those of one user. The sentence
+    asks the data holder to write the file again, because the digits are lost. `cells` are sampled cells of the column
+    `user`.
     """
     shortened = [cell for cell in cells if re.fullmatch(r"\s*[0-9]([.,][0-9]+)?E[+][0-9]+\s*", cell)]
     if not shortened or 2 * len(shortened) < len(cells):
