@@ -259,14 +259,15 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 
 
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
-    """Return the delta of a threshold on noisy counts, which hides groups with few users, for a question to an account.
+    """Return the delta of the threshold on noisy counts that hides private groups with few users.
 
-    The question is paid with privacy guarantees that the account has registered in advance. The delta is the
-    probability with which the threshold fails to hide a group. It is `draws.threshold_delta` if the question states it.
-    Otherwise the account, whose status is `status`, must have registered exactly one guarantee approx:0,DELTA, and the
-    result is this DELTA.
+    The delta is the probability with which the threshold fails to hide a group. The question is paid with privacy
+    guarantees that an account has registered in advance. If the question states the delta (`draws.threshold_delta`), it
+    is returned. Otherwise the account, whose status is `status`, must have registered guarantees approx:0,DELTA with
+    exactly one DELTA, which is returned.
 
-    Raises: `InvalidParameter` if the question states no delta, and the account has no such guarantee, or several.
+    Raises: `InvalidParameter` if the question states no delta, and the account has no such guarantee, or some with
+    different deltas, or is not of the kind "setwise".
     """
     if draws.threshold_delta is not None:
         return Fraction(draws.threshold_delta)
@@ -304,10 +305,10 @@ def check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
 
 
 def check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account with this `status` registered each guarantee in `uses` at least as often as it is used.
+    """Raise unless the account with this `status` registered each guarantee in `uses` for enough runs.
 
     `uses` are the mechanisms of a question, each as a privacy guarantee and a number of runs. If the account also has a
-    budget, the budget can pay for guarantees that were not registered, so these raise no error.
+    budget, guarantees that it did not register raise no error, because the budget can pay for them.
     Raises: `InvalidParameter` if a guarantee was not registered; `BudgetExhausted` if it was registered too few times.
     """
     # Checked before the joint cost is computed: this is fast for registered guarantees, but may be slow for others.

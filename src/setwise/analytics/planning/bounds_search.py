@@ -69,8 +69,8 @@ the second plan chooses, its noise scale is one that can be sampled.
 class FoundBounds:
     """The bounds that a private search found. They are noisy, so they may be published.
 
-    - `bounds` has clipping bounds (low, high) for each number of a user that the search was about, such as the user's
-      sum of a column (`Search.measures`).
+    - `bounds` has clipping bounds (low, high) for each measure of the search (`Search.measures`). A measure is a number
+      that is computed for each user, such as the user's sum of a column.
     - `ranges` has the noisy numbers from which `bounds` were chosen.
     - `contributions` is the most groups in which one user counts; None if the query states it.
     - `left_out` is the noisy share of (user, group) pairs that `contributions` leaves out; None if the query states
@@ -112,7 +112,7 @@ class Search:
     row_measures: tuple[Measure, ...]
 
     def uses(self) -> tuple[Use, ...]:
-        """Return what a question with a search for bounds is charged for: privacy guarantees and numbers of runs.
+        """Return the charge of a question with a search for bounds: privacy guarantees, each with a number of runs.
 
         The mechanisms of the search come first. The last entry is one (epsilon, delta)-DP guarantee with all the budget
         that remains for the answer, because the answer's mechanism is chosen only after the search.
@@ -130,7 +130,8 @@ class Search:
         - For clipping bounds, the engine counts the users in bins of values whose ends are powers of two.
         - For bounds on a user's groups or rows, it counts the users with 1, 2, 3, .. of them.
 
-        `query_aggregation` is the request for the query itself, from which the filter and the user column are taken.
+        `query_aggregation` is the request for the query itself. Its filter, groups and user column are kept, and its
+        counts or sums are replaced by these counts of users, which are added up over all groups.
         """
         measures = [*self.measures, *self.row_measures]
         if self.groups is not None:
@@ -251,12 +252,12 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate how much the answer's noise grows, in rows, if the limit on a user's rows grows by 1.
+        """Estimate how much the answer's noise grows if one more row of each user counts in a group; in rows.
 
-        The search for this limit weighs the result against the rows that a limit leaves out. It knows those rows only
-        for each user's largest group, and in all groups together more rows are left out. So the growth of the noise in
-        all groups is divided by a guess: half of one more than the largest number of groups in which a user counts.
-        `contributions` is the most groups in which one user counts.
+        The caller compares this with the rows that a limit on a user's rows leaves out. It knows those only in each
+        user's largest group, while the noise is that of all groups. So the noise of all groups is divided by a guess
+        of the number of groups in which a user has left-out rows: the midpoint between 1 and the most groups in which a
+        user counts, which is at most `contributions`.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -312,13 +313,14 @@ class Search:
 
 
 def _likely(search: ContributionSearch, noisy: NDArray[np.float64], last: int) -> LikelyUsers:
-    """Return an estimate of how many users have how many groups (or rows), by which limits on one user are chosen.
+    """Return an estimate of how many users have how many groups (or rows), from which the limits on a user are chosen.
 
     The estimate comes from the noisy numbers that a private search released.
 
     - `search` has the bins. A bin is a range of numbers of groups (or rows) per user.
     - `noisy[i]` is the noisy number of users in the i-th bin.
-    - `last` is the index of the last bin whose noisy number shows that it has users.
+    - `last` is the index of the last bin whose noisy number shows that it has users. In later bins only a few users,
+      whom noise may hide, are estimated.
     """
     return LikelyUsers(numbers=np.array(search.ends, dtype=float), users=search.likely_users(noisy, last))
 
@@ -362,11 +364,11 @@ def _searched_measures(query: Query) -> tuple[Measure, ...]:
 
 
 def _searched_row_measures(query: Query) -> tuple[Measure, ...]:
-    """Return the numbers of each user by which a private search decides how many rows of a user count.
+    """Return the measures from which a private search finds how many rows of a user count, without duplicates.
 
-    Each statistic of the query that leaves this limit open names such a number (a measure): how many rows, or how many
-    distinct values, a user has in the group where the user has the most. A measure that several statistics name is
-    returned once, because one search is enough.
+    A measure is a number that is computed for each user. Each statistic of the query that leaves its limit on a
+    user's rows open names one: how many rows, or how many distinct values, a user has in the group where the user
+    has the most.
     """
     return tuple(dict.fromkeys(each.row_measure() for each in query.statistics if each.finds_rows))
 
@@ -399,8 +401,8 @@ def budgeted_query(query: Query, steps: int) -> Query:
     search.
 
     `steps` limits what the search may find: a user adds at most `steps` rounding steps to a sum, and at most `steps`
-    rows to a count. In the result these limits are 16 times as large (`_STEPS_MARGIN`), so that its noise scale is at
-    least that of any later plan, whatever mechanism the planner then chooses.
+    rows to a count. In the result these limits are 16 times as large (`_STEPS_MARGIN`), so that the noise scale planned
+    for the result is at least that of any plan after the search, whatever mechanism the planner then chooses.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later
@@ -528,7 +530,7 @@ def rows_found(stated_query: Query, found_bounds: FoundBounds) -> dict[int, Foun
 
 
 def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds) -> dict[str, ClippedShare]:
-    """Return, by the name of a statistic, the share of users whose values are clipped by bounds that a search found.
+    """Return, for each statistic with bounds that a search found, the share of users whose values they clip, by name.
 
     A share is estimated from the noisy numbers that the private search released, and shown beside the answer. Its
     interval contains the exact share with probability 95%.
@@ -601,11 +603,12 @@ class SearchMemory:
 def _with_clip_found(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema, steps: int) -> Statistic:
     """Return `statistic` with the clipping bounds `low` and `high` that a private search found.
 
-    A sum also gets a rounding step, which depends on the larger absolute bound:
+    A sum also gets a rounding step, because users' sums are rounded to multiples of a step. The step depends on the
+    larger of |low| and |high|:
 
-    - If `schema` says that the column holds integers, and this bound is at least 1, the step is 1 or, if that is
-      larger, the bound divided by `steps`.
-    - Otherwise the step is the bound divided by 1,024 (`COARSE_STEPS`).
+    - If `schema` says that the column holds integers, and the larger bound is at least 1, the step is the larger of two
+      numbers: 1, and the larger bound divided by `steps`.
+    - Otherwise the step is the larger bound divided by 1,024 (`COARSE_STEPS`).
     """
     assert statistic.column is not None
     widest = max(abs(low), abs(high))
@@ -622,9 +625,10 @@ def _costliest(statistic: Statistic, steps: int) -> Statistic:
     The result is planned before the charge. If its plan fits the budget, so does the plan with the bounds that the
     search then finds.
 
-    `steps` is the largest limit that a search may find. If the search is to find the most rows of one user, the result
-    has a limit of `steps` rows. If the search is to find the clipping bounds of a sum, the result has the bounds 0 and
-    `steps` rounding steps. The cost of other statistics does not depend on their clipping bounds.
+    If the search is to find the most rows of one user that count, the result has a limit of `steps` rows. If the search
+    is to find the clipping bounds of a sum, the result has bounds that are `steps` rounding steps apart (0 and 1, with
+    a step of 1 / `steps`), because the noise of a sum grows with this number of steps. The cost of other statistics
+    does not depend on their clipping bounds.
     """
     if statistic.finds_clip:
         statistic = _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))
@@ -634,6 +638,7 @@ def _costliest(statistic: Statistic, steps: int) -> Statistic:
 def _with_step(statistic: Statistic, step: Fraction) -> Statistic:
     """Return `statistic` with the rounding step `step` if it is a sum, and unchanged otherwise.
 
-    Other statistics compute their own rounding step, in the method `in_steps`.
+    Each user's sum is rounded to a multiple of the rounding step before the sums are added up. Other statistics
+    compute their own rounding step, in the method `in_steps`.
     """
     return statistic.with_clip(replace(statistic.clip_bounds, step=step)) if isinstance(statistic, Sum) else statistic

@@ -49,11 +49,12 @@ def promise_within(uses: tuple[Use, ...], total: Total, status: AccountStatus | 
 def promise_of(uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None) -> Charge:
     """Return (cost, delta, alone), the privacy promise for `uses`, the mechanism runs of several queries together.
 
-    - The cost is the certified epsilon of all these runs together, at `delta`.
-    - `delta` is the delta of the account that pays. If no account pays (`status` is None), it is the delta of `budget`.
-    - `alone` is None if no account pays. Otherwise it is (epsilon, delta) of `uses` by themselves, at the delta of
-      `budget`; the answer shows it as its own cost. It is None, too, if `budget` names registered guarantees, because
-      such a budget has no delta.
+    - `cost` is the certified epsilon of all these runs together, at `delta`.
+    - `delta` is the delta of the account that pays. If no account pays (`status` is None), it is the delta of `budget`,
+      or 0 if `uses` satisfy pure DP within the epsilon of `budget`.
+    - `alone` is (epsilon, delta) of `uses` by themselves, at the delta of `budget` (or at 0, as above); the answer
+      shows it as its own cost. It is None if no account pays, or if `budget` names registered guarantees, because such
+      a budget has no delta.
     Raises: `InvalidParameter` if `budget` names registered guarantees and no account pays.
     """
     if isinstance(budget, Total):

@@ -43,8 +43,8 @@ def ranks_note(query: Query, choice: GroupStatistics, release: GroupRelease) -> 
     """Return a clause that says by how many users the ranks of the quantiles of `query` may be off.
 
     The clause is "" if `query` asks for no quantile. `choice` is the mechanism that released the estimates in
-    `release`. The clause also states the noisy numbers of users of the groups, if they were released, because a rank
-    can be compared with them.
+    `release`. So that a reader can judge the error in rank, the clause also states how many users the groups have, if
+    these noisy numbers were released, or else below how many users a quantile may be noise alone.
     """
     pairs = zip(query.statistics, choice.statistics, strict=True)
     ranks = [

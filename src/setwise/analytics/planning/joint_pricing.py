@@ -77,11 +77,11 @@ def price(
     epsilon: float,
     delta: float,
 ) -> Priced:
-    """Return budgets, one for each of the weighted queries, with which all together satisfy (`epsilon`, `delta`)-DP.
+    """Return budgets and plans for the weighted queries `questions`, which together satisfy (`epsilon`, `delta`)-DP.
 
-    The queries are `questions`. The epsilons of the budgets are in proportion to the weights, and nearly as large as
-    the joint cost allows. The promise holds for any order of asking, even one that depends on answers. `user` is the
-    user column of all tables, and `schemas` describes the table of each query.
+    The epsilons of the budgets are in proportion to the queries' weights, and nearly as large as the joint cost allows.
+    The joint cost holds for any order in which the queries are asked, even one that depends on earlier answers. `user`
+    is the user column of all tables, and `schemas` describes the table of each query.
     Raises: `Unattainable` if no budgets satisfy (epsilon, delta); `InvalidParameter` if a query cannot be planned.
     """
     for candidate in _largest_budgets(questions, user, schemas, epsilon, delta):
@@ -318,10 +318,11 @@ def plan_together(
 def _plan_each_within(
     accuracy: Within, count: int, plan: Callable[[int, Budget], ExecutablePlan]
 ) -> tuple[ExecutablePlan, ...]:
-    """Return the plans of `count` queries, each with the least epsilon whose intervals satisfy `accuracy`.
+    """Return the plans of `count` queries, each with the least epsilon whose confidence intervals are narrow enough.
 
-    `plan` takes the index of a query and a budget, and returns the plan. Each query may use the part 1 / (2 `count`) of
-    the delta of `accuracy`. The other half of this delta is for the certified composition of all queries.
+    The widest half-width that is allowed is `accuracy.within`. `plan` takes the index of a query and a budget, and
+    returns the plan. All queries together use half of the delta of `accuracy`, in equal parts; the other half is needed
+    to compose the queries, that is, to certify their cost together.
 
     The limit `accuracy.epsilon` is for all queries together. It is not checked here; the caller checks the joint cost.
     """

@@ -215,10 +215,10 @@ def choose_limits(
 def _errors_of_rows(
     expected: ExpectedError, contributions: int, groups: LikelyUsers, row_limits: Sequence[int], rows: LikelyUsers
 ) -> list[tuple[float, int, float]]:
-    """Return (expected error, limit, largest group) for each limit in `row_limits`, to choose the best limit.
+    """Return (expected error, limit, largest group) for each of `row_limits`, from which the caller takes the best.
 
-    A limit is the most rows of one user that count in a group. The error is that of the answer, a count of rows in
-    every group. The largest group is the estimated number of counted rows in the group that has the most.
+    A limit is the most rows of one user that count in a group. The expected error is that of an answer which counts the
+    rows of every group. The third entry is the estimated number of counted rows in the largest group.
 
     - `expected` computes the expected error of an answer for given limits.
     - `contributions` is the limit on a user's groups, and `groups` estimates how many users have how many groups.

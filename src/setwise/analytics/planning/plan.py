@@ -150,10 +150,12 @@ class ExecutablePlan:
     """The `plan` of a `query`, ready to be run.
 
     - `aggregation` is what the engine computes, and `mechanism` adds the noise.
-    - `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered).
-    - `shows_counts` is False if the question asked for labels only.
-    - `total` is the question's own budget; None if guarantees that an account registered pay.
-    - `from_text` are the columns whose cells are text that is parsed as another kind.
+    - `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered), where the account
+      pays for the mechanism under a guarantee of another name.
+    - `shows_counts` is False if the question asked for the labels of groups only, without their counts.
+    - `total` is the question's own (epsilon, delta). It is None if the question is paid with guarantees that an account
+      registered in advance.
+    - `from_text` are the columns that the plan reads whose cells are text, parsed as another kind such as integers.
     - `version` is the version of a lake table (Delta or Iceberg); "" for other tables.
     - `axes` says for each group column whether its labels are names, numbers or times.
     - `in_utc` are the columns of times with a time zone whose periods, such as days, are group keys. The periods begin
@@ -249,11 +251,11 @@ class ExecutablePlan:
         return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 
     def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
-        """Return the mechanism uses `spent` with each guarantee replaced by the one that the account registered.
+        """Return `spent`, guarantees with numbers of runs, with each guarantee replaced by the account's name for it.
 
         An account may pay for a mechanism with a guarantee of another name. For example, if the account has registered
-        0.1-DP and pays with it for discrete Laplace noise of scale 10, then uses of this noise become uses of 0.1-DP in
-        the result. Answers state the registered names, in which the account counts.
+        0.1-DP and pays with it for discrete Laplace noise of scale 10, then runs of this noise become runs of 0.1-DP in
+        the result. Answers state the registered guarantees, because the account counts its budget in them.
         """
         names = dict(self.account_names)
         return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)
@@ -451,13 +453,15 @@ def _example_errors(search: Search, user: str, schema: Schema, where: Filter | N
 def _plan_costliest(
     search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge
 ) -> tuple[ExecutablePlan, int]:
-    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find, and its steps.
+    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find, and a limit on them.
 
     The plan is made before the question is charged. If it can be made, the query can be planned with any bounds that
     the private search finds after the charge. The plan is never run, so its noise scale is only an estimate.
 
-    - `steps` is the largest number of rounding steps between 0 and a clipping bound of a sum. It is 65,536
-      (`FINE_STEPS`) if the query can be planned with so many within the budget, else 1,024 (`COARSE_STEPS`).
+    The result `steps` limits the bounds of a sum that the search may find: a bound is at most `steps` times the sum's
+    rounding step. It is 65,536 (`FINE_STEPS`) if the query can be planned with so many steps within the budget, and
+    otherwise 1,024 (`COARSE_STEPS`).
+
     - `user` is the user column, and `schema` has the table's columns.
     - `where` is the parsed filter, or None.
     - `charge` is the cost of the search and the answer together.

@@ -20,6 +20,9 @@ _WORTHWHILE = 0.75
 def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, largest: float | None = None) -> str:
     """Return a sentence on how large an item's count must be for the item to be shown, and how to show smaller items.
 
+    An item is a private group of the answer. For example: "an item is shown if its noisy count is at least 300, or at
+    least 120 with epsilon = 1".
+
     - `total` is the budget of the `query`.
     - `weighable` is True if groups can be found in rounds (several noisy passes over the table).
     - `largest` is an estimate, from released numbers, of the largest count of an item that is not shown; None if there

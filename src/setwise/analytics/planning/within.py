@@ -59,9 +59,9 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
 def widest_radius(executable: ExecutablePlan) -> Fraction:
     """Return the half-width of the widest 95% interval that the plan `executable` promises; no row is read.
 
-    - It is in the unit of the statistic: users or rows for counts, the column's unit for sums and means. For a mean it
-      is the half-width in a group of 1,000 users (`SOME_USERS`).
-    - For a quantile it is the number of users by which its rank may be off.
+    - The half-width is in the unit of the statistic: users or rows for counts, the column's unit for sums and means.
+      For a mean it is the half-width in a group of 1,000 users (`SOME_USERS`), because it depends on the group's size.
+    - A quantile has no interval of values. The number of users by which its rank may be off takes its place.
     Raises: `InvalidParameter` if the plan searches for bounds first, or if it releases labels without numbers.
     """
     mechanism = executable.mechanism
@@ -103,9 +103,10 @@ def _describe_radius(radius: Fraction, executable: ExecutablePlan) -> str:
 
 
 def _radius_text(radius: Fraction) -> str:
-    """Return the half-width `radius` as a question may state it as its accuracy: whole, or rounded up to 4 digits.
+    """Return the half-width `radius` as text: whole numbers in full, others rounded up to four significant digits.
 
-    The text has no separators of thousands, because the command line and JSON take none.
+    A question can state this text as its accuracy, and then gets intervals of this half-width. The text has no
+    separators of thousands, because the command line and JSON take none.
 
     >>> _radius_text(Fraction(12345)), _radius_text(Fraction(70601, 10000)), _radius_text(Fraction(1, 2))
     ('12345', '7.061', '0.5')
@@ -124,11 +125,11 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
     """
 
     def plan_at(step: int) -> ExecutablePlan | None:
-        """Return the plan with the epsilon number `step` of a list of rising epsilons, or None if it is no good.
+        """Return the plan with epsilon number `step` of an ascending grid of epsilons; None if it is too inaccurate.
 
-        The function around this one looks for the smallest epsilon with a plan. `plan` and `accuracy` are its
-        arguments. The result is None if the planned intervals are wider than `accuracy.within`, if `plan` raises
-        `Unattainable`, or if the epsilon is out of range.
+        The enclosing function tries steps to find the smallest epsilon for which the result is not None. The result is
+        None if the planned confidence intervals are wider than `accuracy.within`, if `plan` (like `accuracy`, an
+        argument of the enclosing function) raises `Unattainable`, or if the epsilon is out of range.
         """
         if not _LEAST <= (epsilon := _epsilon(step)) <= LARGEST_TOTAL:
             return None
