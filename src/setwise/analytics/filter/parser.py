@@ -495,7 +495,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def _take(self, kind: TokenKind, says: str) -> bool:
-        """Move past the next token if its kind is `kind` and its text is `says`; return whether it has these."""
+        """Move past the next token if its kind is `kind` and its text is `says`; return whether this is so."""
         token = self._peek()
         taken = token.kind is kind and token.says == says
         self._next += taken

@@ -170,12 +170,12 @@ class AddWindows:
 
     - `user` is the user column.
     - `windows` are the columns that are added. Of the table's other columns, the step keeps those that are read later.
-    - `ties` are the names, in lower case, of columns that break ties after SELECT *: all columns that the SQL statement
-      names. Names that the table lacks are ignored.
+    - `ties` are the names, in lower case, of all columns that the SQL statement names. Names that the table lacks are
+      ignored.
 
     Rows that are equal in the ORDER BY of a window (ties) are sorted by further columns, so that the result does not
-    depend on the order of rows in the table. The further columns are all columns that this step or a later step reads.
-    After SELECT *, which reads every column, only the columns in `ties` are used.
+    depend on the order of rows in the table. These are all columns that this step or a later step reads. SELECT * reads
+    every column, so a statement with SELECT * sorts ties by the columns in `ties` only.
     """
 
     user: str

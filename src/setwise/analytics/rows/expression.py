@@ -328,11 +328,12 @@ class TimeDifference:
 
 @dataclass(frozen=True, slots=True)
 class UnitKey:
-    """A text that identifies a unit of privacy smaller than a user, such as one day of a user.
+    """A text, computed from each row, that identifies a unit of privacy smaller than a user, such as one day of a user.
 
-    The text of a row is made of the cell in the column `user` and the value of the expression `part`, such as the day
-    of the row. Two rows have the same text only if the cells and the values are the same in both rows. The text is null
-    if the cell or the value is null.
+    A table whose unit of privacy is smaller uses this text in place of the user column. The text of a row is made of
+    the cell in the column `user` and the value of the expression `part`, such as the day of the row. Two rows have the
+    same text only if the cells and the values are the same in both rows. The text is null if the cell or the value is
+    null.
     """
 
     user: str

@@ -127,9 +127,9 @@ class Count(Statistic):
         """Return this count with the dataset's limit on the rows of one user, if the question states no limit itself.
 
         `per_item` is the limit that the dataset declares: the most rows of one user that count in a group. With it, a
-        count of users becomes a count of rows (unless the limit is 1, where both are the same). If `per_item` is None,
-        the dataset declares no limit, and the count is returned unchanged. If it asks for "auto", a private search then
-        finds the limit.
+        count of users becomes a count of rows (unless the limit is 1, where both are the same), and a count with
+        `bounds` "auto" needs no private search for the limit. If `per_item` is None, the dataset declares no limit, and
+        the count is returned unchanged.
         """
         if self.most is not None or (self.is_auto and per_item is None):
             return self

@@ -33,8 +33,9 @@ HALF = Fraction(1, 2)
 
 
 def covers_share(estimate: "Estimate", low: Fraction, high: Fraction, share: Fraction) -> bool:
-    """Return whether the interval of `estimate` covers at least `share` of the range `low` .. `high`, by its width.
+    """Return whether the confidence interval of `estimate` is at least `share` times as wide as `low` .. `high`.
 
-    `low` and `high` are the least and the greatest possible value. False for an estimate without an interval.
+    `low` and `high` are the least and the greatest possible value, so that a wide interval says little about the exact
+    value. The result is False for an estimate without an interval.
     """
     return estimate.interval is not None and estimate.interval[1] - estimate.interval[0] >= share * (high - low)

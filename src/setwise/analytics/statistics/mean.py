@@ -74,11 +74,12 @@ class Mean(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """The most that one user adds to the sum from which the mean is computed, in rounding steps (at least 1).
+        """Half the distance between the clipping bounds, in rounding steps; rounded up, and at least 1.
 
-        A user adds the distance of their own mean from the middle of the clipping bounds. So the result is half the
-        distance of the bounds. In a mean over rows, a user adds this distance times the number of their rows that
-        count. The sensitivity is then this number times the field `per_user`, the most rows of a user that count.
+        The mean is computed from a noisy sum to which each user adds the distance of their own mean from the middle of
+        the bounds. So the result is the most that one user adds, the sensitivity. In a mean over rows, a user adds this
+        distance times the number of their rows that count. The sensitivity is then the result times the field
+        `per_user`, the most rows of a user that count.
 
         Raises: `InvalidParameter` if the sensitivity is so large that noise for it cannot be sampled.
         """
@@ -176,10 +177,11 @@ class Mean(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether the noise of a mean is too large, so that the answer marks the mean as unreliable.
 
-        It is too large in two cases:
-        - The interval of `estimate` is at least half as wide as the distance of the clipping bounds.
-        - The interval is at least twice as wide as the mean. If the bounds lie on both sides of 0, the interval must
-          also be at least a sixteenth as wide as their distance, because a mean near 0 can be precise.
+        The noise is too large in two cases:
+        - The confidence interval of `estimate` is at least half as wide as the distance between the clipping bounds.
+        - The interval is at least twice as wide as the absolute value of the mean. If one bound is below 0 and one
+          above, the interval must also be at least a sixteenth as wide as the distance between them, because a mean
+          near 0 can be precise.
 
         `estimate` is in units of the column; `release` and `users` are not used.
         """

@@ -109,8 +109,9 @@ def number_text(value: Fraction) -> str:
 def range_text(low: Fraction, high: Fraction, *, is_found: bool) -> str:
     """Return the bounds `low` and `high` as text, as in "0 .. 5".
 
-    A private search may take a power of two as small as 2^-20 for a bound. If `is_found`, an end that is a millionth of
-    the other or less is shown as 0, because it clips no number that differs from 0 in the six digits of a heading.
+    `is_found` says that a private search found the bounds. A search may take a power of two as small as 2^-20 for a
+    bound. So a found bound of at most a millionth of the other bound is shown as 0, because beside the other bound it
+    hardly differs from 0.
 
     >>> range_text(Fraction(-1, 2**19), Fraction(256), is_found=True)
     '0 .. 256'

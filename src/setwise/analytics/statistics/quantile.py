@@ -234,7 +234,7 @@ class Quantile(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether the answer should mark a quantile as unreliable, because noise may move it too far.
 
-        It should if noise may move the released value as far as the least or the greatest value of the group.
+        The result is True if noise may move the released value as far as the least or the greatest value of the group.
 
         - `release` is the mechanism with its epsilon, from which the possible error in rank follows.
         - `users` is the released number of the group's users. The result is False if it is None, because nothing is

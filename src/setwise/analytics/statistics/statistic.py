@@ -186,8 +186,9 @@ class Statistic(ABC):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measures of the statistic; a measure is a whole number that each user adds to a group.
 
-        The engine adds up a measure over users. For quantiles it adds up users' weights at each number instead, and for
-        distinct values it counts the values. Call `in_steps` first: it fills in the step to which values are rounded.
+        The engine adds up a measure over users. For quantiles it adds up, for each possible result, the weights of the
+        users' values there, and for distinct values it counts the values. Call the method `in_steps` first: it fills in
+        the step to whose multiples values are rounded.
         """
 
     @abstractmethod
@@ -553,8 +554,8 @@ class BoundedStatistic(Statistic):
         """Return the statistic with its rounding step filled in: the stated step, or else a thousandth of high - low.
 
         Values of the column are clipped to `low` .. `high` and rounded to multiples of the step, because mechanisms
-        compute with whole numbers. `schema` describes the table; statistics whose step depends on the column's kind use
-        it.
+        compute with whole numbers. `schema` describes the table. Only statistics whose step depends on whether the
+        column has integers use it.
         """
         clip = self.clip_bounds
         return self if clip.step is not None else self.with_clip(replace(clip, step=self.default_step(schema)))

@@ -98,11 +98,11 @@ class Variance(BoundedStatistic):
 
     @property
     def _reach(self) -> int:
-        """Into how many rounding steps each half of the clipping interval is divided: 2^16, or fewer if noise needs it.
+        """The number of rounding steps in half the distance between the clipping bounds: 2^16, or fewer if necessary.
 
-        What one user adds to a sum is rounded to whole steps. One user, with up to `per_user` rows, may add at most
-        `most_units` steps to a sum (2^20, or less after a private search), because noise for a larger sensitivity could
-        not be sampled. With many rows per user, the steps are therefore fewer and coarser.
+        What one user adds to a sum is rounded to whole steps. One user, with up to `per_user` rows that count, may add
+        at most `most_units` steps to a sum (2^20, or less after a private search), because noise for a larger
+        sensitivity could not be sampled. So with more than 16 rows per user, the steps are fewer and coarser.
         """
         return max(1, min(_RESOLUTION, self.most_units // self._known_rows))
 
@@ -125,10 +125,11 @@ class Variance(BoundedStatistic):
     def measures(self) -> tuple[Measure, ...]:
         """Return the two measures (numbers that each user adds to a group) from which the variance is computed.
 
-        Each clipped value is scaled to y, which is -1 at the lower and 1 at the upper clipping bound. The first measure
-        is about y, and the second about 2 y^2 - 1. Of a user with n rows, a measure is the average over these rows
-        times min(n, `_known_rows`), where `_known_rows` is the most rows of a user that count. The engine adds up whole
-        numbers: averages are rounded to steps of 1 / r, where r is at most 2^16 (`_reach`).
+        Each clipped value is scaled to a number y, which is -1 at the lower and 1 at the upper clipping bound. The
+        first measure averages y over the user's rows, and the second averages 2 y^2 - 1. Each average is multiplied by
+        the number of the user's rows, or by the most rows of a user that count (`_known_rows`) if the user has more.
+        Averages are rounded to multiples of 1 / r, where r is at most 2^16 (`_reach`), because the engine adds up whole
+        numbers.
         """
         return tuple(
             Measure(
@@ -232,9 +233,9 @@ class Variance(BoundedStatistic):
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
         """Return whether the answer should mark `estimate` as unreliable, because noise may hide the exact value.
 
-        It should if noise may be as large as the estimate, or as a quarter of the largest value that the clipping
-        bounds allow. `estimate` is a variance, in squared units of the column, or a standard deviation, in units of the
-        column. `release` and `users` are not used.
+        The result is True if the noise may be as large as the estimate, or as large as a quarter of the largest value
+        that the clipping bounds allow. `estimate` is a variance, in squared units of the column, or a standard
+        deviation, in units of the column. `release` and `users` are not used.
         """
         from setwise.mechanisms.release import Estimate, noise_may_dominate
 
