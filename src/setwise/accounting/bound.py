@@ -36,12 +36,12 @@ class Bound:
     - `method` and `statement` name the computation and its proof in results.
     - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
     - `preliminary`: whether this is a quick bound, which is usually followed by a better one.
-    - `enough`: callers evaluate several bounds one after another until the bracket is narrow enough. If a caller states
-      no width, this number says which width is narrow enough after this bound, relative to the upper end. None takes
-      the width `Effort.enough` or, if the bound is preliminary, the smaller `Effort.width`.
-    - `registered` is None unless the bound comes from a privacy filter, whose proof holds even if parameters are chosen
-      on the fly. `method` and `statement` name that proof. Where all parameters are registered in advance, a simpler
-      proof is enough, and results name this pair (method, statement) instead.
+    - `enough`: if a caller wants no certain width, bounds are computed one after another until the bracket is narrow
+      enough. After this bound, a width of `enough`, relative to the upper end, is narrow enough. None leaves this to
+      the caller's `Effort`: its field `width` after a preliminary bound, and its larger field `enough` after others.
+    - `registered` is a pair (method, statement), or None. It is for bounds that come from a privacy filter, whose proof
+      holds even if parameters are chosen on the fly. If all parameters were registered in advance, a simpler proof is
+      enough, and results name this pair in place of `method` and `statement`.
     """
 
     # If `enough` is None, the width is `Effort.width` for a `preliminary` bound, and `Effort.enough` for any other
@@ -226,8 +226,8 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return the bound on the delta and epsilon of those uses in `kinds` that have fixed dominating pairs.
 
-    The bound is nearly exact, and holds whatever the analyst chooses on the fly, because the delta of such uses is the
-    same in every order.
+    The bound is nearly exact. It holds whatever mechanisms and order the analyst chooses on the fly, because the delta
+    of such uses is the same in every order.
 
     - `kinds` are mechanism uses, sorted by how they compose. Of the uses without a fixed dominating pair, only the
       probability of outright failure (in which everything may be revealed) is included.

@@ -176,9 +176,9 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
     """Return a bound in which Gaussian mechanisms replace integer Gaussian mechanisms with many different noise scales.
 
-    The losses of many different integer Gaussians are slow to sum, while Gaussians merge into one. For the upper end of
-    the bracket (a certified interval), one Gaussian that dominates all integer Gaussians replaces them. For the lower
-    end, Gaussians with a little more noise replace them.
+    The losses of many different integer Gaussians are slow to add up. Continuous Gaussians are quick, because several
+    of them have the loss of a single one. For the upper end of the bracket (a certified interval), one Gaussian that
+    dominates all integer Gaussians replaces them. For the lower end, Gaussians with a little more noise replace them.
 
     - `kinds` are the mechanism uses, sorted by how they compose.
     - `interaction` says what the analyst may choose on the fly.
@@ -231,12 +231,12 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 
 
 def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] | None:
-    """Return (uses, s): the uses in `kinds` without some of tiny loss, and a bound s on the loss of these.
+    """Return (uses, s): the uses in `kinds` without some of tiny loss, and a bound s on the loss of those left out.
 
     s is the sum of the largest losses of the uses left out. The caller bounds only the returned uses and adds s to
-    their epsilon, which gives a bound for all uses. Without this step, one more use of tiny loss could make a bound
-    smaller: bounds are computed on a grid of epsilons, and the error of the grid may be larger than the effect of such
-    a use.
+    their epsilon, which gives a bound for all uses. The reason: bounds are computed on a grid of epsilons, and the
+    error of the grid may be larger than the effect of a use of tiny loss. Without this step, one more such use could
+    make a bound smaller, which would look wrong.
 
     Returns None if no use can be left out, if no use has bounded range, if some use may fail outright, or if some use
     has neither a dominating pair nor bounded range.
@@ -641,10 +641,10 @@ def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statem
 def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
     """Return the slow `bound`, changed so that it is computed only where it is probably worth its time.
 
-    The caller has evaluated quicker bounds before. The changed bound raises `Unattainable` if the caller asks for no
-    certain width of the bracket (a certified interval), and `closer(target)` is False. `closer` says for a `target`
-    (the delta or epsilon that is asked for) whether `bound` probably has a narrower bracket than the quicker bounds. If
-    the caller asks for a certain width, `bound` is always computed.
+    The result is for callers that have quicker bounds already. If a caller asks for a certain width of the bracket (a
+    certified interval), the slow bound is always computed. If not, it is computed only if `closer(target)` is True, and
+    otherwise raises `Unattainable`. `closer` says whether, for a `target` (the delta or epsilon that is asked for), the
+    slow bound probably has a narrower bracket than the quicker bounds.
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
@@ -667,12 +667,13 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
 def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
     """Return whether the slower of two upper bounds is probably the lower one, so that it is worth its time.
 
-    Both bounds are about the uses `kinds`, and bound the delta or epsilon that `target` asks for.
+    Both bounds are about the uses `kinds`, and bound the delta or epsilon that `target` asks for. Both replace
+    something by something worse, and so are a little too large:
 
     - The quick bound replaces all bounded-range uses of small epsilon by one Gaussian.
-    - The slow bound computes on a grid of epsilons which next use is worst, as a function of the uses that remain. To
-      keep this small, every bounded-range use has a price, and only the sum of the prices of the remaining uses is
-      tracked. This makes the bound somewhat larger.
+    - The slow bound finds on a grid of epsilons which next use is worst. It would have to know which uses remain, and
+      there are too many cases. So it gives every bounded-range use a price, and tracks only the sum of the prices of
+      the remaining uses.
     """
     # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
     # tilt of `target`.
@@ -757,9 +758,9 @@ def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
 def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
     """Yield lower bounds on delta and epsilon, from bad mechanisms that satisfy the guarantees in `kinds`.
 
-    For some guarantees a mechanism is known that satisfies the guarantee and still loses much privacy, such as
-    randomized response for bounded range. No promise that rests on the guarantees alone can be below what such examples
-    lose together.
+    For some guarantees an example is known: a mechanism that satisfies the guarantee and still loses much privacy, such
+    as randomized response for bounded range. No promise that rests on the guarantees alone can be below what the
+    examples lose together.
 
     The first bound composes the examples of all guarantees that have one. If there are several examples, but few, one
     more bound follows for each example alone, with its count. Leaving the other uses out reveals less, so these bounds

@@ -79,10 +79,10 @@ def check_within(name: str, value: object, smallest: float, largest: float) -> f
 
 
 def limit_text(limit: float) -> str:
-    """Return `limit` as text: with six significant digits if these are accurate to nine digits, else with all digits.
+    """Return `limit`, a number for an error message, as text; a round number stays round.
 
-    The text is for error messages. Some limits are a round number raised by about 1e-12 of itself, to allow for
-    rounding errors; the text is then the round number.
+    Some limits are a round number raised by about 1e-12 of itself, to allow for rounding errors. So the text has six
+    significant digits if they differ from `limit` by at most 1e-9 of it. Otherwise it has all digits.
 
     >>> limit_text(500 * (1 + 1e-12)), limit_text(246913.578)
     ('500', '246913.578')

@@ -199,7 +199,7 @@ class Composition:
 
         Let s be the sum of the largest losses of the uses of tiny loss. If the caller asks for the epsilon at a delta,
         the result is the epsilon of the other uses plus s. If the caller asks for the delta at an epsilon, the result
-        is the delta of the other uses at that epsilon minus s.
+        is the delta of the other uses at the smaller epsilon that is left after subtracting s.
 
         - `target` says what the caller asks for: an epsilon or a delta, and the other number.
         - `effort` says how narrow a bracket (a certified interval) must be.
@@ -233,12 +233,12 @@ class Composition:
         return replace(bound, lower=min(bound.lower, bound.upper))
 
     def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
-        """Return `bound` with each end raised to that of some subset of the uses, where the subset's end is higher.
+        """Return `bound` with its ends raised to the ends of bounds for subsets of the uses, where those are higher.
 
-        More uses never have a smaller worst delta (or epsilon) than some of them. But a computed upper end is above the
-        worst value by the error of a grid. So without this step, one more use could lower the upper end, which would
-        look wrong to a caller. The subsets leave out the smallest uses; their bounds are computed here. `target` says
-        whether a delta or an epsilon is bounded.
+        All uses together have at least the worst delta (or epsilon) of any subset. But computed upper ends are above
+        the worst value by the error of a grid. So without this step, one more use could lower the upper end, which
+        would look wrong to a caller. The subsets leave out the smallest uses; their bounds are computed here. `target`
+        says whether a delta or an epsilon is bounded.
 
         Theorem: docs/numerics.md, "Upper ends of growing sets".
         """
@@ -479,8 +479,8 @@ def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]
     """Yield `uses` without the smallest kind of use, then without the two smallest kinds, and so on.
 
     A kind is all uses with the same guarantee. Each use implies (xi, rho)-zCDP, and the size of a kind is the sum of
-    rho + max(xi, 0) over its uses. Kinds are left out as long as they have together at most the share `_SMALL_SHARE` of
-    the sizes of all kinds.
+    rho + max(xi, 0) over its uses. All kinds left out together have at most the share `_SMALL_SHARE` of the sum of all
+    sizes, and at most `_MOST_PARTS` sets are yielded.
 
     All uses together reveal at least as much as a yielded set. So the caller raises the bound for all uses to the bound
     for each yielded set. Otherwise the error of a computation could make the bound fall when a small use is added.

@@ -31,11 +31,12 @@ from setwise.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class MenuConfig:
-    """Constants for the prices on a menu (a price list for mechanism uses), and for the grid that decides its budget.
+    """Constants for choosing the prices on a menu and its budget; a menu is a price list for mechanism uses.
 
-    The budget is the largest number of units for which every way to spend it keeps the promised (epsilon, delta)-DP.
-    For each number of units, the worst privacy profile (delta as a function of epsilon) is computed on a grid of
-    epsilons. No promise depends on these constants; the text below each of them says what it decides.
+    Prices are in whole units. The budget is the largest number of units for which every way to spend it keeps the
+    promised (epsilon, delta)-DP. For each number of units, the worst privacy profile (delta as a function of epsilon)
+    is computed on a grid of epsilons. No promise depends on these constants; the text below each constant says what it
+    decides.
     """
 
     cells: int = 24
@@ -176,9 +177,9 @@ def _gain(item: MenuItem, tilt: float) -> float:
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
     """Return pairs (menu item, price of one use in whole units) for a menu that promises (`epsilon`, `delta`)-DP.
 
-    A menu is a price list; its `items` are the guarantees that it lists. Prices are about in proportion to how much a
-    use adds to the overall epsilon. Otherwise an account that buys only the item with the highest price for its effect
-    would have spent all units long before it reaches the promised epsilon.
+    A menu is a price list; `items` are the guarantees that it lists. Prices are about in proportion to how much a use
+    adds to the overall epsilon. If one item had too high a price, an account that buys only this item would have spent
+    all its units long before its uses reach the promised epsilon.
     """
     # The cost of an item is roughly in proportion to its gain, log E[exp(tilt L)], where L is the worst privacy loss of
     # the item (see `_gain`). The tilt is about the rate at which log delta falls with epsilon for the Gaussian

@@ -315,8 +315,8 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remain
 def _price_of_gain(root: float, gained: float) -> float:
     """Return by how much the mu squared of a Gaussian mechanism must rise for its total variation to rise by an amount.
 
-    This is the last step in computing the price of a use: the use raises the total variation by a known amount, and its
-    price is the rise of mu squared.
+    This is the last step in computing the price of a use in mu squared: the use raises the total variation by a known
+    amount, and its price is the rise of mu squared that has the same effect.
 
     - `root` is w, half the mu of the Gaussian.
     - `gained` is the amount by which the total variation rises, divided by 2 phi(w), where phi is the standard normal
@@ -400,9 +400,11 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
 def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
     """Return an upper bound on the probability that integer Gaussian noise gives an outcome outside of a common range.
 
-    The common range has the outcomes that both of two neighbouring tables can produce if the noise is truncated to
-    {-bound, ..., bound}; the probability is for noise that is not truncated. `sigma` is the noise parameter, and
-    `sensitivity` the difference of the two tables' true values. The price of truncated noise needs this probability.
+    Suppose that the noise is truncated to {-bound, ..., bound}. The common range has the outcomes that both of two
+    neighbouring tables can then produce. The result, however, is the probability that noise which is not truncated
+    falls outside of this range. The price of truncated noise is computed from it.
+
+    `sigma` is the noise parameter, and `sensitivity` the difference of the two tables' true values.
     """
     # Let g(z) = exp(-z^2 / (2 sigma^2)) be the weights of the noise and m = bound - sensitivity + 1. The weights of all
     # other outcomes add up to at most g(m) + 2 int_m^inf g(x) dx. All weights add up to at least max(1, sigma sqrt(2

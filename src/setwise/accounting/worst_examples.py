@@ -47,8 +47,8 @@ WORST_EXAMPLES = WorstExampleConfig()
 def worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     """Yield a lower bound on the delta or epsilon, whichever `target` asks for, of the uses in `kinds`, or nothing.
 
-    In the bound, each bounded-range use is a randomized response that satisfies the guarantee of the use. There are
-    many such responses; the one is taken that is estimated to reach the largest delta or epsilon. Nothing is yielded in
+    In the bound, each bounded-range use is a randomized response that satisfies the guarantee of the use. Of the many
+    such responses, the function takes one that probably has nearly the largest delta or epsilon. Nothing is yielded in
     three cases: if no use has bounded range, if some use has neither bounded range nor a dominating pair, and if delta
     hardly changes with epsilon near `target`, so that the worst response cannot be estimated.
     """
@@ -133,10 +133,10 @@ def worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 def _tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which log delta of the uses in `kinds` falls with epsilon near `target`.
 
-    `target` asks for the delta at an epsilon, or for the epsilon at a delta. Callers multiply the probability of each
-    privacy loss L by exp(rate L) (an exponential tilt), so that the losses that decide delta become likely. The result
-    may be negative if `target` gives an epsilon below the mean loss. It is 0 if `target` gives a delta that is not
-    above the probability of outright failure (in which everything may be revealed).
+    `target` asks for the delta at an epsilon, or for the epsilon at a delta. With the rate, callers choose mechanisms
+    that have nearly the largest delta, and compare bounds. The result may be negative if `target` gives an epsilon
+    below the mean loss. It is 0 if `target` gives a delta that is not above the probability of outright failure (in
+    which everything may be revealed).
     """
     saddle = proxy_saddle(kinds.linear, kinds.ranges)
     if target.wanted == "delta":
@@ -148,10 +148,10 @@ def _tilt(kinds: ClassifiedUses, target: Target) -> float:
 def moderate_tilt(kinds: ClassifiedUses, target: Target) -> float:
     """Return roughly the rate at which log delta falls with epsilon near `target`; 0 if the rate is too large.
 
-    Callers multiply the probability of each privacy loss L by exp(rate L) (an exponential tilt), so that the losses
-    that decide delta become likely. If the rate is too large, nearly every use has its largest loss under these
-    weights, and rounding errors become large; with a rate of 0, the probabilities stay as they are. `kinds` are the
-    uses, and `target` asks for their delta at an epsilon, or for their epsilon at a delta.
+    Callers compare bounds on delta by the number log E[exp(rate L)], where L is the total privacy loss that a bound
+    allows. If the rate is too large, the largest losses decide this number almost alone, and such a comparison is not
+    reliable. Callers then make no comparison, because the result is 0. `kinds` are the uses, and `target` asks for
+    their delta at an epsilon, or for their epsilon at a delta.
     """
     tilt = _tilt(kinds, target)
     return tilt if tilt <= proxy_saddle(kinds.linear, kinds.ranges).moderate(tilt) else 0.0

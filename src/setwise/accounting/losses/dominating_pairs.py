@@ -47,8 +47,8 @@ Floats = NDArray[np.float64]
 class TwoPointLaw:
     """A privacy loss that takes only two values, `high` > 0 and `low` < 0: an example from which lower bounds follow.
 
-    The two losses determine their probabilities (`probability` and `complement`). An example of such a mechanism is
-    randomized response. A `TwoPointLaw` is not for upper bounds on delta: they must also hold with the two neighbouring
+    The two losses determine their probabilities (`probability` and `complement`). Randomized response, for example, has
+    such a loss. The object is for lower bounds on delta only. An upper bound must also hold with the two neighbouring
     tables exchanged, and the exchanged loss has another distribution.
     """
 
@@ -368,8 +368,8 @@ def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
 def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
     """Return the standard normal probabilities of intervals, and a bound on the relative error of each probability.
 
-    Each interval has the length `width`, and its middle is an entry of `z`. The probabilities of rounded Gaussian
-    losses are computed from them.
+    Each interval has the length `width`, and its middle is an entry of `z`. The caller rounds all Gaussian losses in an
+    interval to one loss, which then has the probability of the interval.
     """
     # Short intervals use the midpoint expansion, whose next term is below (width z)^6 / 3e5. Long intervals use
     # differences of the distribution function, whose cancellation magnifies the error by about 1 / width.
@@ -405,9 +405,10 @@ def _discrete_laplace(noise: DiscreteLaplace) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplaceLoss:
-    """The privacy loss of one use of integer Laplace noise, by a formula for delta that takes any sensitivity.
+    """The privacy loss of one use of integer Laplace noise, whose delta is computed by a formula.
 
-    With a large sensitivity there would be too many losses to list.
+    The formula takes any sensitivity. The alternative, a list of all losses, would be too long if the sensitivity is
+    large.
     """
 
     # Let s be the sensitivity, r = 1 / scale and x >= 0. The loss is s r with probability k = 1 / (1 + exp(-r)), and (s

@@ -150,8 +150,8 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
         """Return an upper bound on the probability that the sum S of all losses lies beyond one end of the window.
 
-        `end` is this end of the window, a privacy loss. The window is the interval of losses in which the distribution
-        of S is computed. The bound is Chernoff's, E[exp(r S)] exp(-r `end`) with r = `further`, but at most 1.
+        The window is the interval of losses in which the distribution of S is computed, and `end` is one of its ends, a
+        privacy loss. The bound is Chernoff's, E[exp(r S)] exp(-r `end`) with r = `further`, but at most 1.
 
         - `cut`: False if S cannot lie beyond this end; the result is then 0.
         - `further`: every r of at least `tilt` gives a valid bound for the right end of the window, and every r of at
@@ -243,6 +243,7 @@ def _transform(parts: Sequence[EqualLosses], tilt: float, first: int, size: int)
 
     - `values` has one entry v for each point. The probability of the sum x is v exp(height - `tilt` x), up to errors.
     - `charge` bounds the absolute error of each entry.
+    - `height` is log E[exp(`tilt` S)], where S is the sum of all losses. With this number the weights are undone.
     - `weight_error` bounds the further relative error of a probability, which the weights add.
 
     The transform treats the points as a circle. The probability of a sum outside of the `size` points is not lost, but

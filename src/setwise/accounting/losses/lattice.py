@@ -234,12 +234,12 @@ def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relativ
 
 
 def _collect(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, int, Floats, Floats]:
-    """Return the sums of the probabilities that belong to the same lattice point.
+    """Return the sums of the probabilities that belong to the same lattice point, as (step, first, p_sums, q_sums).
 
-    A lattice has equally spaced losses. The result is (step, number of the lowest point, sums of p, sums of q), with
-    sums for every point from the lowest to the highest. `p` and `q` are probabilities of losses on one and on the other
-    of two neighbouring tables, and `index` has the number of the lattice point to which each of them belongs. `step`,
-    the distance of the points, is returned unchanged.
+    A lattice has equally spaced losses, and `step` is their distance, returned unchanged. `p` and `q` are probabilities
+    of losses on one and on the other of two neighbouring tables, and `index` has the number of the lattice point to
+    which each of them belongs. `first` is the lowest of these numbers. The sums cover every point from the lowest to
+    the highest.
 
     Raises: `Unattainable` if there would be more than `_MOST_POINTS` points.
     """

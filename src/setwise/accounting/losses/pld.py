@@ -198,10 +198,9 @@ class LatticeSum:
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
         """Return a bracket (a certified interval) for the delta of all uses together at `epsilon`.
 
-        - `upper` and `lower` give delta for two approximations of the total privacy loss: delta from `upper` is too
-          large, and delta from `lower` is too small.
-
-        Outright failures (in which everything may be revealed) are included in the result.
+        `upper` and `lower` give delta for two approximations of the total privacy loss: delta from `upper` is too
+        large, and delta from `lower` is too small. Outright failures (in which everything may be revealed) are included
+        in the result.
         """
         x = np.array([epsilon])
         (high,), (high_error,) = upper.delta(x)
@@ -265,8 +264,8 @@ class LatticeSum:
         """Return two distributions of the total privacy loss of all uses, for an upper and a lower bound on delta.
 
         Each distribution covers the total losses in the interval of `view`. The losses of single uses are added up by
-        Fourier transform. To keep the digits of rare losses, the probability of each loss L is weighted by exp(tilt L)
-        for this; `view` has the tilts.
+        Fourier transform. Before that, the probability of each loss L is weighted by exp(tilt L), and the weights are
+        undone afterwards, so that rare losses keep their digits. `view` has the tilts to try.
         """
         fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)
@@ -297,14 +296,14 @@ class LatticeSum:
         return parts
 
     def _common_unit(self) -> float | None:
-        """Return the largest number of which all atoms are whole multiples, or None if there is no such useful number.
+        """Return the largest number of which all atoms (losses of positive probability) are whole multiples, or None.
 
-        An atom is a loss of positive probability. Losses are rounded to a lattice (equally spaced losses). If the
-        lattice step divides this number, every atom lies on the lattice and is not rounded.
+        Losses are rounded to a lattice (equally spaced losses). If the distance of the lattice points divides this
+        number, every atom is a lattice point and is not changed by the rounding.
 
         The result is None if the losses of some use take only two values, because two values have no common unit. It is
-        None also if the number is so small that a lattice with this step would have too many points. It is infinite if
-        every loss is practically continuous: there are then no atoms to keep.
+        None also if the number is so small that a lattice with this distance would have too many points. It is infinite
+        if every loss is practically continuous: there are then no atoms to keep.
         """
         # A lattice whose step is this unit contains all atoms, so that they need not be rounded. A unit far smaller
         # than the step that the tolerance allows is not useful, because the lattice would have too many points. If
@@ -336,10 +335,11 @@ class LatticeSum:
         """Return the units of the uses; all losses of a use that have positive probability are multiples of its unit.
 
         For example, 0.1 is a unit of a use with the losses -0.1 and 0.1. The units are in ascending order, and equal
-        units are listed once. They serve to choose the step of the lattice (equally spaced losses to which losses are
-        rounded): if the step divides the unit of a use, these losses need no rounding. Uses whose losses are
-        continuous, or lie closer together than a lattice can be fine, are left out. The two losses of a `TwoPointLaw`
-        have no unit in common, so its larger loss is listed.
+        units are listed once. From them the caller chooses the step of the lattice (equally spaced losses to which
+        losses are rounded): if the step divides the unit of a use, the losses of this use need no rounding.
+
+        Uses whose losses are continuous, or lie closer together than a lattice can be fine, are left out. The two
+        losses of a `TwoPointLaw` have no unit in common, so its larger loss is listed.
         """
         largest = self._largest_step()
         return sorted({loss_unit(noise) for noise, _ in self.uses if on_lattice(noise, largest)})
@@ -347,8 +347,8 @@ class LatticeSum:
     def step(self, coarser: float = 1.0) -> float:
         """Return the distance of neighbouring losses in the lattice (equally spaced losses) used for rounding.
 
-        The step is so small that rounding raises the variance of the total loss by at most the share `tolerance`, a
-        field. `coarser` is 1 for the lattice of the upper bound on delta, and above 1 for the lattice of the lower
+        The distance follows from the field `tolerance`, the share by which rounding may raise the variance of the total
+        loss. `coarser` is 1 for the lattice of the upper bound on delta, and above 1 for the lattice of the lower
         bound.
 
         - If all losses with a positive probability can be lattice points, they are not rounded; only continuous losses
