@@ -164,7 +164,8 @@ class DatasetRecord(TypedDict):
 
     - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
     - `contributions`: the most groups in which one user (or part of a user, by `unit`) counts, or None
-    - `per_item`: the most rows, or units of a summed column, that one user (or part of a user) adds to a group, or None
+    - `per_item`: the most that one user (or part of a user) adds to one group, or None: the most rows if rows are
+      counted, and the largest amount if a column is summed
     - `public`: the columns of tables without users that SQL may join, by the name of the table
     """
 
@@ -200,7 +201,11 @@ class CapRecord(TypedDict):
 
 
 class ReclaimedRecord(TypedDict):
-    """How many accounts on `dataset` lost unspent parts of the dataset's joint budget that they had reserved."""
+    """The result of reclaiming reserved budget: the number of `accounts` on `dataset` that lost their unspent part.
+
+    An account reserves parts of the dataset's cap (the joint budget of its accounts). A steward can take back what idle
+    accounts have not spent.
+    """
 
     dataset: DatasetName
     accounts: Annotated[int, Example(3)]
@@ -218,11 +223,12 @@ class QuestionBudgetRecord(TypedDict):
 
 
 class PathRecord(TypedDict):
-    """An account's odometer that holds at all times: bounds on the epsilon of all answers so far.
+    """Bounds on the privacy loss of all answers so far that an account paid for: the present state of an odometer.
 
-    With probability 1 - delta, the privacy loss of the answers never exceeds the `upper` of its time. `lower` shows how
-    tight `upper` is, because no epsilon below `lower` can be proved at this delta. `upper` is None if the failure
-    probabilities of the account's mechanism uses leave no delta for it.
+    `upper` changes with each answer. With probability 1 - delta, there is no time at which the privacy loss exceeds the
+    value that `upper` has at that time. `lower` shows how tight `upper` is: no epsilon below `lower` can be proved at
+    this delta. `upper` is None if no delta is left for it, because mechanisms that ran may fail outright (reveal
+    everything), and the probabilities of that use up delta.
     """
 
     lower: Annotated[float, Example(0.4)]
@@ -262,7 +268,8 @@ class AccountRecord(AccountSummaryRecord):
 
     - `odometer`: all answers so far are together (`odometer.upper`, `delta`)-DP if no further question is asked. In a
       list of accounts it is None, and the fields below are absent
-    - `path_odometer`: with probability 1 - `delta`, the privacy loss never exceeds the upper bound of its time
+    - `path_odometer`: with probability 1 - `delta`, there is no time at which the privacy loss exceeds the upper bound
+      that is stated at that time
     - `epsilon_left`, `laplace_epsilon_left`: the largest epsilon of one further question, with any noise and with
       Laplace noise
     - `more_like_last`: how many more questions like the last one the account can pay for
@@ -295,8 +302,9 @@ class AccountRecord(AccountSummaryRecord):
 
 
 class JointRecord(TypedDict):
-    """The `epsilon` at `delta` that holds for all accounts on a dataset together, even if their analysts collude.
+    """The joint promise of all accounts on a dataset: all their answers together are (`epsilon.upper`, `delta`)-DP.
 
+    It holds even if the analysts of the accounts share their answers.
     If the budget of an account is renewed, the budgets of `periods` calendar periods are counted. `cap` is the status
     of the dataset's cap (the joint budget of its accounts), or None if it has no cap.
     """
@@ -391,8 +399,8 @@ class BudgetRecord(TypedDict):
 class PlanRecord(TypedDict):
     """The largest cost of a question, and the accuracy that its answer is planned to have.
 
-    Counts and errors are in units of the count, or of the first statistic. They are None if the mechanism has no such
-    number.
+    The last numbers, from `expected_error` to `shortfall`, are about the count or, if there is none, about the first
+    statistic. For a sum of euros, for example, they are in euros. They are None if the mechanism has no such number.
 
     - `mechanism`, `why`: the mechanism, and how it was chosen
     - `uses`, `epsilon`: the most mechanism uses that the question can spend, such as "pure:0.1x25", and their cost at
@@ -402,8 +410,8 @@ class PlanRecord(TypedDict):
     - `expected_error`: the mean absolute error
     - `radius`: a bound on the error that holds with probability `confidence`
     - `detectable`: the exact count that a private group needs to be shown with probability `confidence`. If only the
-      groups with the highest counts can be shown, it is instead by how much the group's count must exceed the highest
-      count among all other groups
+      groups with the highest counts can be shown, it is instead a difference: a group is shown with this probability if
+      its count exceeds the highest count of the groups that cannot be shown by this much
     - `shortfall`: a top k picks groups one after another. With probability `confidence`, the count of each picked group
       is at most this much below the highest count of the groups not picked yet
     - `alone`: the cost of the question by itself, if an account pays and the question states its own budget; otherwise
@@ -433,8 +441,8 @@ class PreviewRecord(PlanRecord):
     - `words`: a description for people of each of the plan's `uses`
     - `shortage`: a sentence about what is lacking to pay, in the account or in the joint budget of the dataset's
       accounts (the cap); None if the account can pay
-    - `warning`: a cap can be paid in mu squared (as a Gaussian budget) and as a sum of epsilons. This sentence warns
-      that the charge would end one of these two ways for all accounts; otherwise None
+    - `warning`: a sentence, or None. A cap can be paid in two ways: in mu squared (as a Gaussian budget) and as a sum
+      of epsilons. The sentence warns that the charge would end one of these two ways for all accounts
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]
@@ -622,9 +630,10 @@ class SeriesValuesRecord(TypedDict):
 
 
 class CancelledRecord(TypedDict):
-    """Whether an update of the live series `name` (noisy user counts by period) was stopped.
+    """The result of a request to stop the running update of the live series `name` (noisy user counts by period).
 
-    It is False if the replica (process of the service) that got the request ran no update of the series.
+    `cancelled` is True if an update was stopped, and False if the replica (process of the service) that got the request
+    ran no update of the series.
     """
 
     name: Annotated[str, Example("reach")]

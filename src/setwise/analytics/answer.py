@@ -537,10 +537,10 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` about hidden groups with `units`, such as "user-days", in place of "users".
+    """Return `sentences` with `units` in place of "users" in phrases such as "12 users may be hidden".
 
-    Only phrases such as "12 users may be hidden" are changed: if parts of users are protected, the number counts these
-    parts.
+    Such a phrase says how few units of privacy a group may have and still be hidden. If parts of users are protected,
+    such as each day of a user, the number counts these parts, and `units` is "user-days". Everything else is unchanged.
     """
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 

@@ -72,8 +72,8 @@ def with_defaults(
     - the most rows of a user (for a variance, a standard deviation or a number of distinct values).
 
     A question that states neither an epsilon nor an accuracy is paid with guarantees that an account registered in
-    advance. Such a question gets only the most rows of a user. It needs no default delta, and a private search would
-    have to be paid from an epsilon.
+    advance. For such a question only the most rows of a user are filled in. Other bounds might need a private search,
+    which is paid from an epsilon, and the question needs no default delta.
     """
     filled = dict(words)
     if kind in STATISTICS and STATISTICS[kind].over_rows and words.get("per_user") is None:

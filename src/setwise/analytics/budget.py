@@ -179,7 +179,7 @@ class Within:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return the accuracy as a dictionary for JSON: `within`, and the fields of a budget.
+        """Return this budget as a dictionary for JSON: the wanted accuracy `within`, delta, kind of noise and so on.
 
         The key "epsilon" is left out if the question states no limit on epsilon.
 
@@ -250,10 +250,10 @@ def budget_of(words: BudgetWords) -> AskedBudget:
 def _delta_and_noise(words: BudgetWords) -> tuple[float, str]:
     """Return (delta, name of the noise of counts) of a question that states an epsilon or an accuracy.
 
-    The values are 0.0 and "best" if `words`, the question's keyword arguments, leave them out.
+    The delta is 0.0 and the noise is "best" if `words`, the question's keyword arguments, leave them out.
 
-    Raises: `InvalidParameter` if `words` also state "discover", or have a mechanism use under "counts" instead of a
-    name of noise. Such uses were registered by an account, and a question is paid either with them or with an epsilon.
+    Raises: `InvalidParameter` if `words` state "discover", or if "counts" is no text. Under "discover", a question
+    names a guarantee that its account registered in advance; it is paid either with such guarantees or from an epsilon.
     """
     delta, counts = words.get("delta"), words.get("counts")
     if words.get("discover") is not None:

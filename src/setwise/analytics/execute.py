@@ -50,7 +50,7 @@ from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, Grou
 
 
 class RoundReader(Protocol):
-    """Reads from the table what one search for private groups (groups whose keys are not public) needs.
+    """The reader of one search for private groups (groups whose keys are not public): it returns their exact weights.
 
     The search passes over the table in several rounds. In each round it adds noise to the weight of every group that is
     not found yet, and finds the groups whose noisy weight is high. A user who is in n groups that are not found yet
@@ -136,8 +136,8 @@ def execute(
       new noise for them.
     - `unit` is the unit of privacy, such as "user".
 
-    Ensures: no row is read before the charge is stored. If the account pays with uses registered at its opening, the
-    uses that were charged but not needed are refunded.
+    Ensures: no row is read before the charge is stored. If the account pays with runs of mechanisms that it registered
+    at its opening, the runs that were charged but not needed are refunded.
     Raises: what `payer.charge` raises, such as `BudgetExhausted`. After the charge, only errors of the engine
     (`EngineFailed`, `UnsuitableTable`, `UnknownColumn`), `StoreFailed`, or `AnswerWithheld` (the charged question
     cannot be answered; this is stored, and a retry raises it again).

@@ -69,9 +69,10 @@ class Measure:
 
     @property
     def is_spread(self) -> bool:
-        """Whether one user may add to several cells of a group; a cell is a whole number with a result of its own.
+        """Whether one user may add something for several values of a column in a group, and not just one number.
 
-        True for quantiles (the user's weight, field `weight`, is divided among the user's rows) and for numbers of
-        distinct values (field `distinct`). In all other cases a user adds one number to a group.
+        True for quantiles (the user's weight, field `weight`, is divided among the values in the user's rows) and for
+        numbers of distinct values (a user may have several of them, field `distinct`). In all other cases a user adds
+        one number to a group.
         """
         return self.weight is not None or self.distinct is not None

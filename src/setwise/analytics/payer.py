@@ -443,10 +443,10 @@ def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
 
 
 def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
-    """Return text to add to a question with the budget `total`, which gives it the noise and delta of `gaussian`.
+    """Return advice such as "add counts='gaussian', delta=2e-8": the parameters that turn `total` into `gaussian`.
 
-    The text is Python such as "add counts='gaussian', delta=2e-8", or a part of a JSON object if `in_json` is True. The
-    text leaves delta out if `total` has the same delta as `gaussian`.
+    Both are budgets of one question. `gaussian` differs from `total` by its noise and perhaps by its delta; the advice
+    leaves out a delta that is the same. The parameters are keyword arguments of Python, or JSON fields if `in_json`.
     """
     added = {} if gaussian.delta == total.delta else {"delta": _delta_text(gaussian.delta)}
     if in_json:
@@ -465,8 +465,10 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 def _with_smaller_delta(total: Total, account: AccountPayer) -> Iterator[Total]:
     """Yield budgets with a delta that `account` can still pay for, and with shares of the epsilon of `total`.
 
-    The delta is half of what the account has left for outright failures (in which everything may be revealed), in two
-    digits. Yields nothing if `total` has no larger delta, because the delta is then not what the account lacks.
+    The caller suggests one of them if the account cannot pay for `total` because its delta is too large. An account
+    limits the probability of outright failures, in which everything may be revealed. The yielded delta is half of what
+    is left of this limit, rounded down to two digits. Nothing is yielded if nothing is left, or if the delta of `total`
+    is not larger than what is left, because the account then lacks something else.
     """
     remaining = filter_parameters(account.status().left).failure_sum
     if not 0 < remaining < total.delta:
@@ -507,9 +509,9 @@ def _paid_share(needed: Sequence[Use], account: AccountPayer) -> float | None:
 def _with_less_loss(use: Use, share: float) -> Use:
     """Return `use`, a privacy guarantee and a number of runs, changed so that each run reveals less and costs less.
 
-    `share` is the factor, at most 1, by which the epsilon of the guarantee is multiplied. For noise with a known
-    distribution, the scale of the noise is divided by `share` instead. If the noise is truncated, so is the bound at
-    which it is cut off, rounded up.
+    The epsilon of the guarantee is multiplied by the factor `share`, which is at most 1. For noise with a known
+    distribution, the scale of the noise is divided by `share` instead. For truncated noise, the bound at which the
+    noise is cut off is divided by `share`, too, and rounded up.
     """
     guarantee: Any = use.guarantee
     names = {each.name for each in fields(guarantee)}

@@ -390,7 +390,7 @@ def _is_given(parameter: object) -> bool:
 
 
 def _check_statistics(statistics: Sequence[Statistic]) -> None:
-    """Raise `InvalidParameter` if there are no `statistics`, or if two of them have one name."""
+    """Raise `InvalidParameter` if there are no `statistics`, or if two of them have the same name in the answer."""
     if not statistics:
         raise InvalidParameter("a query needs at least one statistic")
     names = [statistic.name for statistic in statistics]
@@ -448,7 +448,8 @@ def _general(
 ) -> Query:
     """Return the query for a list of statistics of each group of rows with equal values in `item`.
 
-    - Each of `statistics` has the kind of a statistic under "statistic", and its parameters.
+    - Each of `statistics` is a dictionary with the kind and the parameters of one statistic, such as {"statistic":
+      "mean", "column": "age", "low": 0, "high": 100}.
     - `item` is a column or several columns; None if all rows form one group.
     - `k` asks for the k highest groups; None asks for all groups.
     - `grouping` are the keyword arguments of `Grouping`.

@@ -224,7 +224,11 @@ def _advice(
 
 
 def _sums(words: Sequence[str], name: str) -> bool:
-    """Return whether the command-line `words` ask for an aggregate of the numbers of the column `name`."""
+    """Return whether the command-line `words` ask for a sum, mean or other aggregate of the numbers in column `name`.
+
+    The option --value asks for one, and so does SQL such as SUM(name). If the numbers of such a column cannot be read,
+    the caller advises to write a copy of the file with plain numbers.
+    """
     column = rf'"?{re.escape(name)}(?!\w)'
     aggregate = re.compile(
         rf"\b(SUM|AVG|MEDIAN|VARIANCE|STDDEV|PERCENTILE_CONT|PRIVATE_M..)\s*\(\s*{column}", re.IGNORECASE
@@ -233,9 +237,10 @@ def _sums(words: Sequence[str], name: str) -> bool:
 
 
 def _unwrapping(source: str, csv: "CsvOptions") -> str:
-    """Return a command that takes out the quotes around whole lines of the file `source`; "" if it has none.
+    """Return a shell command that writes a copy of the file `source` without quotes around whole lines.
 
-    `csv` are the options with which the file was read.
+    `csv` are the options with which the file was read. The result is "" if the lines of the file do not stand in
+    quotes, if `source` is several files, or if no command can copy the file.
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.clean_copies import with_unwrapped_lines

@@ -68,7 +68,8 @@ def preview_report(report: Report) -> Priced:
 
     A plan has the expected error of an answer. Nothing is charged, and no row is read.
 
-    Raises: `InvalidParameter` for a destination to which a run could not write, as a run does.
+    Raises: the errors with which a run of the report would be refused before it asks a question, such as
+    `InvalidParameter` for a destination to which no answer can be written.
     """
     _check_destinations(report)
     with _open_sessions(report) as question_sessions:

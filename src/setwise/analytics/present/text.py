@@ -84,8 +84,10 @@ def brief_bounds_note(
 ) -> str:
     """Return sentences, for the lines below an answer, about the bounds of `query` and how much they leave out.
 
-    The function `left_out_note` says the same at length. The result is "" if nothing is bounded. `user` is the name of
-    the user column. The other arguments are noisy shares, which are known only for bounds that a private search found:
+    The function `left_out_note` says the same at length. If 10% or more of the rows or groups may be left out, and this
+    can only lower the numbers, the sentences begin with a warning that the table's own numbers are larger. The result
+    is "" if nothing is bounded. `user` is the name of the user column. The other arguments are noisy shares, which are
+    known only for bounds that a private search found:
     - `left_out` is the share of (user, group) pairs that the limit on groups per user leaves out; None if the limit was
       stated.
     - `rows` has the share of rows that each found limit on a user's rows leaves out, by the index of the statistic;
@@ -217,9 +219,12 @@ def _difference(statistics: Sequence[Statistic]) -> str:
 
 
 def hidden_groups_note(query: Query, detectable: int | None, complete: bool, *, by_users: bool = False) -> str:
-    """Return a sentence that says which private groups an answer to `query` may hide; "" if it hides no group.
+    """Return a sentence such as "Groups with fewer than about 40 users may be hidden."; "" if no group is hidden.
 
-    - `detectable` is the least exact count with which a group is likely to be found; None if that is not known.
+    A group whose key is not public is in the answer to `query` only if its noisy count is high enough.
+
+    - `detectable` is the least exact count with which a group is likely to be found; None if that is not known, and the
+      result is then "".
     - `complete` is True if the answer has all groups that were asked for.
     - `by_users` is True if groups were found by their numbers of users, so that `detectable` is a number of users even
       where rows are counted or a column is added up.

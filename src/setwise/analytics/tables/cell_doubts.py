@@ -139,7 +139,10 @@ def stored_time_sentence(
 
 
 def _match(cells: Sequence[str], pattern: str) -> bool:
-    """Return whether at least 90% of the filled cells in `cells` match the regular expression `pattern` as a whole."""
+    """Return whether at least 90% of the filled cells in `cells` match `pattern`; False if no cell is filled.
+
+    `pattern` is a regular expression of a whole cell. Words for an empty cell, such as NULL, count as not filled.
+    """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
     return bool(filled) and sum(re.fullmatch(pattern, text) is not None for text in filled) >= ENOUGH * len(filled)
 

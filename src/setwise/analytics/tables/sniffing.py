@@ -157,9 +157,11 @@ def _separator(text: str) -> str:
 
 
 def _is_spaced(text: str, separator: str) -> bool:
-    """Return whether a blank belongs to each separator of `text`, the first lines of a file, as in 1, "Oslo", 5.
+    """Return whether a blank follows every separator in `text`, the first lines of a file, as in 1, "Oslo", 5.
 
-    The quotes of a cell follow its separator directly, so that such lines belong to no record without the blank.
+    The blank then has to be declared as a part of the separator. Otherwise a CSV reader would skip such a line, because
+    the quotes of a cell must follow the separator directly. The result is False if no quote follows a blank. Lines with
+    quotes are not checked, because a separator within quotes needs no blank.
     """
     if f'{separator} "' not in text:
         return False
@@ -168,9 +170,10 @@ def _is_spaced(text: str, separator: str) -> bool:
 
 
 def stands_in_single_quotes(file: TableFile, csv: CsvOptions) -> bool:
-    """Return whether cells of `file` stand in single quotes, as in 'Smith, John', which `csv` does not say.
+    """Return whether cells of `file` seem to stand in single quotes, as in 'Smith, John', although none are declared.
 
-    `csv` says how the file is written otherwise. Only the beginning of the file is looked at.
+    `csv` are the declared options of the file; the result is False if they already declare another quote character than
+    a double quote. Only the beginning of the file is looked at.
     """
     if csv.quote != '"':
         return False
