@@ -89,9 +89,9 @@ def _shifted(others: ClassifiedUses, shift: float) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket [0, upper end] for the delta or epsilon of all uses, whichever `target` asks for.
 
-        There are two sorts of uses, given by variables of the function around it: `others` with fixed dominating pairs,
-        and uses whose losses sum up to at most `shift`. `width` is the wanted width, relative to the upper end, of the
-        bracket (a certified interval) for `others`, or None for the default.
+        The uses are of two sorts, which are arguments of the function around this one: those in `others` have fixed
+        dominating pairs, and the losses of the rest sum up to at most `shift`. `width` is the wanted width, relative to
+        the upper end, of the bracket (a certified interval) for `others`, or None for the default.
 
         Raises: `Unattainable` if `target` asks for the delta at an epsilon that is not above `shift`.
         """

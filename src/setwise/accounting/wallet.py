@@ -148,8 +148,9 @@ def wallet_for(epsilon: float, delta: float) -> float:
     def spare(size: float) -> float:
         """Return log(`delta` / d), where d bounds the delta at `epsilon` of the Gaussian with mu^2 = `size` from above.
 
-        It is positive if this Gaussian is (`epsilon`, `delta`)-DP with room to spare, and negative if `size` is too
-        large. The search looks for its zero. `epsilon` and `delta` are arguments of the function around this one.
+        The result is positive if this Gaussian is (`epsilon`, `delta`)-DP with room to spare, and negative if `size` is
+        too large. The function around this one searches for the `size` at which the result is 0. `epsilon` and `delta`
+        are its arguments.
         """
         value, error = GaussianLoss(_sigma(size)).delta(at)
         return math.log(delta) - math.log(float(value[0] + error[0]))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class ClaimRelation(StrEnum):
     """How our number must compare with the paper's for a claim to pass: the same, below, above, or a correction.
 
-    A correction passes if a third, independently computed number agrees with ours and not with the paper's.
+    A correction is for a number that the paper has wrong. It passes if a third number, computed independently, agrees
+    with ours and not with the paper's.
     """
 
     SAME = "same"
@@ -37,7 +38,8 @@ class Claim:
 
     - `label`: the statement or figure in the paper
     - `says`: the claim in words
-    - `relation`, `tolerance`: how the two numbers must compare, and by how much they may differ (absolute)
+    - `relation`: how the two numbers must compare: the same, ours below, ours above, or a correction of the paper
+    - `tolerance`: an absolute difference; numbers count as the same up to it, and as below or above only beyond it
     - `independent`: the number computed in a third way; only a correction of the paper has one
 
     Raises `InvalidParameter` for a negative tolerance, for a correction without an independent value, and for any other
@@ -63,7 +65,12 @@ class Claim:
 
     @property
     def passed(self) -> bool:
-        """Whether our number compares with the paper's as `relation` requires, up to `tolerance`."""
+        """Whether our number compares with the paper's as `relation` requires.
+
+        For the relation "same", the numbers may differ by `tolerance`. For "below" and "above", they must differ by
+        more. A correction of the paper requires that the independent number agrees with ours up to `tolerance`, and not
+        with the paper's.
+        """
         match self.relation:
             case ClaimRelation.SAME:
                 return abs(self.ours - self.paper) <= self.tolerance

@@ -207,10 +207,10 @@ def batch_delta_at(t: float, ranges: int, pure: int, epsilon: float, g: float) -
 def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
     """Return alpha_{i,j}, a weight in the double sum for the optimal delta of mechanisms chosen up front.
 
-    Each mechanism is replaced by randomized response, the worst mechanism with its guarantee, which answers its input,
-    a bit, or the flipped bit. The summand (i, j) is about the case that `i` of the `ranges` bounded-range mechanisms
-    and `j` of the `pure` pure-DP mechanisms answer the flipped bit. `p` is the probability that a pure-DP mechanism
-    does not flip its bit (q_{2 epsilon, epsilon} in the paper).
+    In the sum, each mechanism is replaced by the worst mechanism with its guarantee: a randomized response, which
+    answers its input bit or the flipped bit. The summand (i, j) is about the case that `i` of the `ranges`
+    bounded-range mechanisms and `j` of the `pure` pure-DP mechanisms answer the flipped bit. `p` is the probability
+    that a pure-DP mechanism does not flip its bit (q_{2 epsilon, epsilon} in the paper).
 
     Theorem: thm:opt_nonadaptive.
     """
@@ -220,9 +220,10 @@ def alpha(i: int, j: int, ranges: int, pure: int, p: float) -> float:
 def partial_sum(t: float, last: int, ranges: int, pure: int, epsilon: float, g: float, *, power: str) -> float:
     """Return F_ell(t), a part of the double sum for the optimal delta of a batch (mechanisms chosen up front).
 
-    It is the sum of the summands (i, j) with i + 2j <= ell. The summand (i, j) is about the case that i bounded-range
-    and j pure-DP mechanisms, replaced by randomized responses, answer the flipped bit. With q, the probability that a
-    bounded-range mechanism does not flip its bit, each summand has a factor (1 - q)^`power`.
+    In the double sum, each mechanism is replaced by a randomized response, and the summand (i, j) is about the case
+    that i bounded-range and j pure-DP mechanisms answer the flipped bit. F_ell(t) has the summands with i + 2j <= ell.
+    With q, the probability that a bounded-range mechanism does not flip its bit, each summand has a factor (1 -
+    q)^`power`.
 
     - `t`: the parameter of the randomized responses that stand for the bounded-range mechanisms
     - `last`: ell

@@ -58,10 +58,11 @@ class StudyPart:
 
 
 def select_figures(names: Sequence[str]) -> tuple[Figure | None, ...]:
-    """Return the figures with these names, in the given order; the checks of numbers in the paper's text are None.
+    """Return the figures with these names, in the given order; None stands for the checks of the paper's text.
 
-    A name is a label ("fig:gap"), a label without prefix ("gap"), a file name, or "text" for the checks of the text.
-    Without `names`, all figures and the text are returned. Raises `InvalidParameter` for an unknown name.
+    A name is a label ("fig:gap"), a label without prefix ("gap"), a file name, or "text" for the checks of numbers in
+    the text. Without `names`, all figures are returned, and None after them. Raises `InvalidParameter` for an unknown
+    name.
 
     >>> [figure.label for figure in select_figures(["gap", "fig:truncGauss"]) if figure]
     ['fig:gap', 'fig:truncGauss']

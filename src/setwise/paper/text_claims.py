@@ -303,7 +303,7 @@ def _partial_sums() -> tuple[Claim, ...]:
 
         F_ell(t) is a part of the double sum for the optimal delta of a batch, mechanisms chosen up front (see
         `formulas.partial_sum`). `power` is the exponent of the last factor of each summand: "j", as the paper prints
-        it, or "i", which is right.
+        it, or "i", which is right. The caller compares the result with the derivative by a formula.
         """
         ends = [
             formulas.partial_sum(t + sign * _STEP, at, ranges, pure, epsilon, g, power=power) for sign in (1.0, -1.0)

@@ -1,8 +1,8 @@
 """Gaussian mechanisms that bound many integer Gaussian mechanisms with different noise, from above and from below.
 
-For an upper bound on delta, one Gaussian mechanism replaces all integer Gaussian mechanisms. Each of these has a price,
-a number of mu squared, and the mu squared of the Gaussian is the sum of the prices (docs/optimal-composition.md,
-Theorem 11 and the Gaussian majorant).
+For an upper bound on delta, one Gaussian mechanism replaces all integer Gaussian mechanisms. The mu squared of a
+Gaussian is (sensitivity / sigma)^2. Each integer mechanism has a price in mu squared, and the Gaussian has the sum of
+the prices as its mu squared (docs/optimal-composition.md, Theorem 11 and the Gaussian majorant).
 
 For a lower bound on delta, Gaussian noise of variance tau^2 is added to each answer. This is post-processing, and it
 turns integer Gaussian noise of parameter sigma into nearly Gaussian noise of variance sigma^2 + tau^2 (the same page,

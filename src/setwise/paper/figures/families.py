@@ -170,8 +170,8 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
         """Return the largest relative distance between two computations of the same optimal deltas.
 
         The deltas are of 20 mechanisms that are chosen up front; `share` percent of them are pure DP. There is one
-        delta for each overall epsilon below 1 in the table. One computation is a column of the table, and the other is
-        `formula`, a list of deltas.
+        delta for each overall epsilon below 1 in the table. One computation is a column of the table. The other is
+        `formula`, a list of deltas by the paper's formula, in the order of the overall epsilons.
         """
         values = part.numbers(f"batch_{share}")
         return max(abs(values[row] / truth - 1) for (_, row), truth in zip(places, formula, strict=True))

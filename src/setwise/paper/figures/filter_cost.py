@@ -22,11 +22,16 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     """Return the table of overall epsilons at delta = 1e-6, for parameters fixed in advance and chosen on the fly.
 
     A parameter is the noise scale or the epsilon of one mechanism. There is one row for each kind of mechanism and each
-    number of mechanisms in `counts`. The columns are:
+    number of mechanisms in `counts`. Two columns are for parameters that are fixed in advance, while the order is
+    chosen on the fly:
 
-    - parameters fixed in advance, and run in any order: the smallest epsilon, and the paper's bound on it
-    - parameters chosen on the fly: the epsilon of a privacy filter, which stops at a budget fixed in advance, and the
-      epsilon that an odometer states, which has no budget and bounds the privacy loss so far
+    - the smallest epsilon
+    - the paper's bound on it
+
+    Two columns are for parameters that are chosen on the fly:
+
+    - the epsilon of a privacy filter, which has a budget fixed in advance and refuses mechanisms beyond it
+    - the epsilon of an odometer, which has no budget and bounds the privacy loss so far
 
     `progress` is called with the share of rows done.
     """
@@ -52,17 +57,19 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return checks that fixing the parameters of mechanisms in advance lowers epsilon, except for Gaussian noise.
+    """Return checks of whether epsilon is smaller if the parameters of mechanisms are fixed in advance.
 
-    `table` is a result of `compute`.
+    A parameter is the noise scale or the epsilon of a mechanism. Epsilon must be smaller than with parameters chosen on
+    the fly for pure-DP and bounded-range mechanisms, and equal for Gaussian noise. `table` is a result of `compute`.
     """
 
     def largest_ratio(kind: str) -> float:
         """Return the largest ratio of epsilon with fixed parameters to epsilon with parameters chosen on the fly.
 
-        The parameters of the first are fixed in advance. Each ratio compares equally many mechanisms. The largest is
-        taken over the table's rows for one `kind` of mechanism, such as "pure" for pure DP. If it is below 1, fixing
-        the parameters in advance always costs less.
+        A parameter is the noise scale or the epsilon of a mechanism; fixed means fixed in advance. Each row of the
+        table gives one ratio, for equally many mechanisms, and the largest is taken over the rows for one `kind` of
+        mechanism, such as "pure" for pure DP. If the result is below 1, fixing the parameters in advance always costs
+        less.
         """
         part = table.where("kind", kind)
         return max(s / f for s, f in zip(part.numbers("setwise"), part.numbers("filter"), strict=True))

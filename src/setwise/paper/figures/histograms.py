@@ -87,10 +87,11 @@ def gaussian_composed(epsilon: float, contributions: int, histograms: int) -> fl
     once = Gaussian(sigma=equal_sigma(epsilon) / math.sqrt(contributions))
 
     def overall(log_share: float) -> float:
-        """Return the overall epsilon of the histograms if they get the share exp(`log_share`) of delta together.
+        """Return the overall epsilon of the histograms if their own deltas take the share exp(`log_share`) of delta.
 
         Each histogram is (epsilon_i, delta_i)-DP, and all delta_i are equal. For n histograms, delta_i is chosen so
-        that 1 - (1 - delta_i)^n is the share times delta. The rest of delta is spent on composing the histograms.
+        that 1 - (1 - delta_i)^n is the share times delta. The rest of delta is spent on composing the histograms. The
+        function around this one searches for the best share.
         """
         spent = DELTA * math.exp(log_share)
         histogram = gaussian_to_approx(once, -math.expm1(math.log1p(-spent) / histograms))
@@ -193,7 +194,10 @@ _PUBLISHED = (
 def _draw(
     table: Table, x: str, curves: Sequence[tuple[str, Stroke, str]], height: float, axis: str, reach: tuple[int, int]
 ) -> "chart.Picture":
-    """Return a picture of overall epsilons with one panel for each epsilon of a single count with Laplace noise.
+    """Return a picture of overall epsilons of histograms, with one panel for each of two epsilons.
+
+    Such an epsilon is that of one count with Laplace noise of scale 1/epsilon; Gaussian noise of the same variance is
+    drawn in the same panel.
 
     - `table` has the column `x`, and a column for each of `curves`: (column, stroke, label).
     - `height` is the height of the picture in inches.

@@ -75,11 +75,12 @@ def claims(table: Table) -> tuple[Claim, ...]:
     beyond = [value for x, value in zip(g, difference, strict=True) if x >= EPSILON]
 
     def apart(order: str, closed: str) -> float:
-        """Return the largest relative distance, over all rows, between two computations of the same delta.
+        """Return the largest relative distance, over all rows of the table, between two computations of the same delta.
 
-        One is a closed form, in the column `closed`. The other is the recursion over the mechanisms in the `order`,
-        such as "DBB", which gives a certified bracket; both ends of the bracket are compared with the closed form. The
-        result is infinite if the closed form is outside of the bracket.
+        One computation is a closed form, in the column `closed`. The other is the recursion over the mechanisms in the
+        `order`, such as "DBB" ("D" is pure DP, "B" is bounded range). It gives a certified bracket, and both ends of
+        the bracket are compared with the closed form. The result is infinite if the closed form is outside of the
+        bracket.
         """
         ends = zip(
             table.numbers(f"recursion_{order}_lower"),

@@ -183,8 +183,11 @@ def _overlap(level: float, tau: float, sigma: float) -> float:
     """Return the probability that a noisy value lies where the noisy values of two neighbouring tables overlap.
 
     The exact value differs by `tau` between the two tables. The noise is Gaussian of deviation `sigma`, truncated to
-    [-level, level], so each table can give only values at most `level` from its own exact value. Outside the overlap, a
-    value shows which table it is from. The result is P[E] for the event E in the proof of the paper's algo:truncGauss.
+    [-level, level], so each table can give only values at most `level` from its own exact value. A value outside of the
+    overlap shows which table it is from.
+
+    The result is P[E] for the event E in the proof of the paper's algo:truncGauss. It is computed by integration, as a
+    check of a number that is computed in another way.
     """
     from scipy.integrate import quad
 
@@ -196,7 +199,8 @@ def _overlap(level: float, tau: float, sigma: float) -> float:
 def _two_laplace(t: float) -> float:
     """Return P[Z1 - Z2 > t] for two independent Laplace variables of scale 1, by integrating over Z2.
 
-    It checks in another way that this probability is exp(-t)(2 + t)/4.
+    The formula exp(-t)(2 + t)/4 for this probability is used elsewhere; the integral is a second way to compute it, for
+    a check.
     """
     from scipy.integrate import quad
 

@@ -80,11 +80,11 @@ def best_answer(remaining_delta: Callable[[float, float], float], x: float, epsi
 
 
 def quartic(w: float, x: float, epsilon: float = EPSILON) -> float:
-    """Return the value at `w` of the polynomial of degree four that has the root exp(t/3) for the worst parameter t.
+    """Return the value at `w` of a polynomial of degree four, from whose root the worst parameter t is computed.
 
-    Here t is the parameter of the first of three mechanisms of `epsilon`-bounded range. The worst t gives the largest
-    delta at the overall epsilon `x`. With r = exp(-epsilon/3), the polynomial is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2
-    - r (1 + r) w^3).
+    t is the parameter of the first of three mechanisms of `epsilon`-bounded range, and the worst t gives the largest
+    delta at the overall epsilon `x`. For the worst t, w = exp(t/3) is a root. With r = exp(-epsilon/3), the polynomial
+    is (1 + r) w - 2 r^2 w^4 - r^2 e^(x/3) (2 - r (1 + r) w^3).
     """
     r = math.exp(-epsilon / 3)
     return (1 + r) * w - 2 * r**2 * w**4 - r**2 * math.exp(x / 3) * (2 - r * (1 + r) * w**3)
@@ -106,8 +106,8 @@ def compute(progress: Progress, points: int = 121) -> Table:
     """Return the table of the worst parameter t of the first bounded-range mechanism, of two and of three mechanisms.
 
     The privacy loss of the first mechanism is t or t - epsilon. The worst t is the one that gives the largest delta if
-    the mechanisms after it are the worst possible. The rows are `points` overall epsilons. `progress` is called with
-    the share of rows done.
+    the mechanisms after it are the worst possible. There is one row for each of `points` overall epsilons. `progress`
+    is called with the share of rows done.
     """
     rows: list[dict[str, Cell]] = []
     for i in range(points):
@@ -152,8 +152,9 @@ def claims(table: Table) -> tuple[Claim, ...]:
     def argmax(function: Callable[[float, float], float], x: float) -> float:
         """Return the t between `x` and epsilon at which `function(t, x)` is largest.
 
-        `x` is the overall epsilon, and t the parameter of the first of three mechanisms. Epsilon is `EPSILON`, the same
-        for each mechanism. `function` is y or z, two of the summands by which the paper's lem:xyz writes delta.
+        `x` is the overall epsilon, and t the parameter of the first of two bounded-range mechanisms, next to one
+        pure-DP mechanism. All three have the epsilon `EPSILON`. `function` is y or z, two of the summands by which the
+        paper's lem:xyz writes their delta.
         """
         return float(
             minimize_scalar(
