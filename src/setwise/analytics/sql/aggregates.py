@@ -229,7 +229,12 @@ class AggregateReader:
         return self._column_statistic(call)
 
     def _column_statistic(self, call: _AggregateCall, **more: Any) -> Statistic:  # noqa: ANN401 - words of the statistic
-        """Return the statistic of a column that `call` states; `more` are further arguments of the statistic."""
+        """Return the statistic that `call`, an aggregate of one column or expression such as AVG(x), stands for.
+
+        Its bounds are those that the call states, or else those that the catalog (the data holder's file) declares.
+        Otherwise a private search finds them, unless the argument is a CASE of constants, whose bounds are known.
+        `more` are further parameters of the statistic, such as the level of a quantile.
+        """
         function, arguments, named = _SYNONYMS.get(call.function, call.function), call.arguments, call.named
         if function not in _MEASURES:
             raise unsupported(function, f"write one of COUNT, COUNTIF, {', '.join(_MEASURES)}")
@@ -281,7 +286,7 @@ class AggregateReader:
         return None if rows is None else {"low": min(0, low * rows), "high": max(0, high * rows)}
 
     def _share(self, call: _AggregateCall) -> Statistic:
-        """Return the quantile that `call` states, as PERCENTILE_CONT(x, 0.5) does: its second argument is the share."""
+        """Return the quantile for `call`, such as PERCENTILE_CONT(x, 0.5), whose second argument is the level."""
         if len(call.arguments) != 2:
             raise InvalidParameter(f"{call.function} takes a column and a share, as in {call.function}(x, 0.5)")
         share = number_of(call.arguments[1], f"the share of {call.function}")
@@ -343,7 +348,7 @@ class AggregateReader:
         return make(share)
 
     def _count(self, call: _AggregateCall) -> Statistic:
-        """Return the number of rows, of filled cells or of distinct values that `call`, a call of COUNT, states."""
+        """Return the statistic for `call`, a COUNT: a number of rows, of non-null cells or of distinct values."""
         match call.arguments:
             case [exp.Distinct() as distinct]:
                 check_parts(distinct, "expressions")
@@ -363,7 +368,10 @@ class AggregateReader:
                 raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {many} values")
 
     def _distinct(self, expressions: Sequence[exp.Expr], call: _AggregateCall) -> Statistic:
-        """Return the number of distinct values of `expressions`, or the number of users, if they name the user."""
+        """Return the statistic for `call`, a count of the distinct values of `expressions`, as in COUNT(DISTINCT x).
+
+        It is a count of users if x is the user column, or a CASE that gives the user column in some rows.
+        """
         named = call.named
         written = f"COUNT(DISTINCT {', '.join(each.name or construct_of(each) for each in expressions)})"
         is_tuple = bool(expressions) and isinstance(expressions[0], exp.Tuple)
@@ -401,7 +409,10 @@ class AggregateReader:
         return Count(most=1, column=self._compute(Case((Branch(chosen, ConstantValue("counted")),)), call.alias))
 
     def _count_where(self, condition: RowExpression, call: _AggregateCall) -> Statistic:
-        """Return the number of rows for which `condition` and, if `call` has FILTER, the condition of FILTER hold."""
+        """Return the statistic that counts the rows for which `condition` is true.
+
+        If `call` has a FILTER, its condition must be true as well.
+        """
         both = _conjunction(condition, call.condition)
         assert both is not None
         column = self._compute(Case((Branch(both, ConstantValue(1)),)), call.alias)
@@ -422,7 +433,11 @@ class AggregateReader:
         return Count(most=words["high"], column=column)
 
     def _column(self, expression: RowExpression, call: _AggregateCall) -> str:
-        """Return the name of the column with the values of `expression`, null where the FILTER of `call` fails."""
+        """Return the name of the column that an aggregate reads: the values of `expression`, the argument of `call`.
+
+        If `call` has a FILTER, the column is null in the rows that do not satisfy it, because aggregates skip nulls. If
+        the argument is not simply a column of the table, a computed column is added to the query.
+        """
         if call.condition is not None:
             return self._compute(Case((Branch(call.condition, expression),)), call.alias)
         return expression.name if isinstance(expression, ColumnValue) else self._compute(expression, call.alias)

@@ -86,7 +86,10 @@ def _with_outer_is(node: exp.Expr) -> exp.Expr:
 
 
 def _rewrite_search(node: exp.Expr) -> exp.Expr:
-    """Return x LIKE '%a%' for `node`, a comparison such as STRPOS(x, 'a') > 0; otherwise `node` itself."""
+    """Return x LIKE '%a%' for `node`, a comparison such as STRPOS(x, 'a') > 0; otherwise `node` itself.
+
+    For STRPOS(x, 'a') = 0, which says that the text does not occur, NOT (x LIKE '%a%') is returned.
+    """
     if not isinstance(node, exp.Binary):
         return node
     left, right = node.this.unnest(), node.args["expression"].unnest()

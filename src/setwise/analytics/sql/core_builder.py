@@ -439,8 +439,10 @@ class CoreBuilder:
         """Return `node` with its groups and aggregates replaced by columns (g0, s0, ..) of released (noisy) rows.
 
         An aggregate that the query lacks is added to the query's statistics.
-        - `alias` names the column that is computed for an aggregate's argument; None takes the argument's SQL text.
-        - `aliases` says whether an alias of the SELECT list in `node` stands for its expression.
+        - `alias` is the name of the column that is computed if the argument of an aggregate is an expression such as
+          x + y. If it is None, the column is named after the SQL text of the argument.
+        - If `aliases` is True, a name in `node` that is an alias of the SELECT list is replaced by its expression
+          first.
         Raises: `InvalidParameter` for a column that is neither grouped nor aggregated.
         """
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:
@@ -482,8 +484,8 @@ class CoreBuilder:
     def _read_condition(self, clause: str) -> exp.Expr | None:
         """Return the condition of HAVING or QUALIFY (`clause`) as a syntax node over the released, noisy rows.
 
-        None if there is no such clause. Also None if its condition is not supported; the error is then recorded in
-        `problems`.
+        The result is None if there is no such clause. It is also None if the condition is not supported; the error is
+        then recorded in `problems`.
         """
         node = self._select.args.get(clause)
         if node is None:
@@ -581,11 +583,11 @@ _CLAUSES = {
 
 
 def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
-    """Return the result columns of a SELECT that only shows columns of released (noisy) rows; None if it computes any.
+    """Return the result columns of a SELECT that only shows columns of released (noisy) rows; None for another SELECT.
 
-    If it computes none, the released rows are the result, and no SQL has to run over them. `outputs` has (name, syntax
-    node over the released rows) for each result column, and `times` says for each group column whether its keys are
-    periods of time.
+    If the SELECT computes no value, the released rows are the result, and no SQL has to run over them. `outputs` has
+    (name, syntax node over the released rows) for each result column, and `times` says for each group column whether
+    its keys are periods of time.
     """
     direct = []
     for name, node in outputs:

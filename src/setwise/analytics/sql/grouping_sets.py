@@ -216,8 +216,9 @@ def resolve_group_column(node: exp.Expr, select: exp.Expr) -> exp.Expr:
     """Return the expression that `node`, an entry of GROUP BY in `select`, groups by.
 
     An entry may be the number or the alias of a column of the SELECT list, and then groups by that column's expression.
-    Any other entry is returned itself. So is an alias x of an expression such as COALESCE(x, 'all'), which only gives a
-    label to subtotals of the column x.
+    Any other entry is returned itself. In SELECT COALESCE(x, 'all') AS x .. GROUP BY ROLLUP (x), the entry x is
+    returned itself too: rows are grouped by the column x, and COALESCE only gives a label to the subtotal over all
+    values of x, in which x is null.
     """
     if type(node) is exp.Literal and str(node.this).isdecimal() and 1 <= int(node.this) <= len(select.expressions):
         selected: exp.Expr = select.expressions[int(node.this) - 1].unalias()
@@ -236,8 +237,8 @@ def _names_subtotals(node: exp.Expr, name: str) -> bool:
     """Return whether the expression `node` gives a label to subtotals over the column `name`, as COALESCE(x, 'all').
 
     A subtotal is a result row over all values of x, in which x is null. IFNULL and NVL can also give it a label, and so
-    can a CASE or IF that tests GROUPING(x) or x IS NULL. GROUP BY then means the column x itself, and not the
-    expression.
+    can a CASE or IF that tests GROUPING(x) or x IS NULL. If the expression has the alias x, the caller takes x in GROUP
+    BY to mean the column x itself, and not the expression.
     """
     if not any(column.name.lower() == name.lower() for column in node.find_all(exp.Column)):
         return False

@@ -145,9 +145,9 @@ def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
 
 
 def _aggregate_within(node: exp.Expr) -> exp.Expr | None:
-    """Return the only aggregate call in `node`; around it may be parentheses, casts, NULLIF(.., 0), constant factors.
+    """Return the aggregate call in `node`, such as COUNT(*) in 100 * COUNT(*); None if there is more in `node`.
 
-    None if `node` contains anything else.
+    Around the call there may be only parentheses, casts, NULLIF(.., 0) and constant factors.
     """
     match node:
         case exp.Paren() | exp.Cast():

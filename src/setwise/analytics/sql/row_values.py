@@ -395,6 +395,8 @@ class RowReader:
     def _moment(self, node: exp.Expr) -> RowExpression:
         """Return the row expression (a value per row) for `node`, a date or time, without casts to TIMESTAMP or UTC.
 
+        Such casts can be left out, because engines compute with all times in UTC.
+
         Raises: `InvalidParameter` for a time zone other than UTC.
         """
         inner = node.unnest()

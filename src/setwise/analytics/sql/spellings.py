@@ -217,7 +217,10 @@ def _bin_of_seconds(value: exp.Expr, width: int, start: int) -> exp.Expr:
 
 
 def _width_text(node: exp.Expr) -> str:
-    """Return the length of a period, which `node` states, as text: "6 HOUR" for INTERVAL 6 HOUR, else as written."""
+    """Return the length of a period that the syntax node `node` states, as text: "6 HOUR" for INTERVAL 6 HOUR.
+
+    A text constant, as in CAST('6 hours' AS INTERVAL), is returned as it is written.
+    """
     if isinstance(node, exp.Cast):
         return _width_text(node.this)
     text = node.this.name if isinstance(node, exp.Interval) and node.this is not None else node.name

@@ -515,10 +515,10 @@ def unix_time(function: str, number: RowExpression) -> RowExpression:
 
 
 def check_epochs(tree: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the statement `tree` groups by, or selects, a column of Unix times read as times.
+    """Raise `InvalidParameter` if the statement `tree` groups by, or selects, a column of seconds since 1970 as a time.
 
-    An example is GROUP BY TO_TIMESTAMP(x), in which every second would be a group of its own. The message suggests to
-    group by a period instead.
+    An example is GROUP BY TO_TIMESTAMP(x), in which every second would be a group of its own. Milliseconds and
+    microseconds since 1970 are refused in the same way. The message suggests to group by a period instead.
     """
     for node in tree.find_all(exp.Anonymous):
         if str(node.this).upper() not in UNIX_UNITS or not node.expressions:

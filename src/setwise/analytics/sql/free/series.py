@@ -157,10 +157,11 @@ def _interval(arguments: list[exp.Expr], name: str) -> tuple[int, int]:
 
 
 def _times(start: date, end: date, step: tuple[int, int], *, is_inclusive: bool) -> Iterator[_Value]:
-    """Yield the times `start`, `start` + `step`, `start` + 2 `step` and so on, as long as they are before `end`.
+    """Yield the time `start`, the time one `step` later, the time one step after that and so on, up to `end`.
 
-    `step` is (months, 0) or (0, seconds). A time equal to `end` is yielded too if `is_inclusive`. At most `MOST_STEPS`
-    + 1 times are yielded, so that the caller sees when there are too many.
+    `step` is (months, 0) or (0, seconds). In steps of a month from January 31, the times are January 31, February 28,
+    March 28 and so on. A time equal to `end` is yielded only if `is_inclusive`. At most `MOST_STEPS` + 1 times are
+    yielded, so that the caller sees when there are too many.
     """
     months, seconds = step
     first, last = (datetime.fromisoformat(each.isoformat()) for each in (start, end))

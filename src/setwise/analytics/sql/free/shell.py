@@ -76,10 +76,12 @@ class Shell:
 def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
     """Return, as a `Shell`, the DuckDB SQL text of the part of a statement that runs over released (noisy) rows.
 
-    - `tree` is the syntax tree of this part. Hidden columns about the precision of numbers are added to it, in place.
+    - `tree` is the syntax tree of this part. Hidden columns, which the result does not show, are added to it in place.
+      They have the ends of confidence intervals, and say whether noise may dominate a number.
     - `public` are the names of the public tables that it reads.
     - `most_keys` is the largest number of group columns that a private query of the statement has. An ORDER BY with
-      fewer group keys leaves rows with equal keys in an order that may depend on noise.
+      fewer group keys leaves rows with equal keys in an order that may depend on noise, so that a LIMIT may choose rows
+      by noise (`Shell.chooses_rows`).
     """
     columns = None
     selects = _united_selects(tree)
@@ -228,8 +230,9 @@ def _is_star(node: exp.Expr) -> bool:
 def _united_selects(tree: exp.Expr) -> list[exp.Expr]:
     """Return the SELECTs whose rows `tree` unites with UNION ALL, in order; only `tree` itself if it is a SELECT.
 
-    The caller adds hidden columns about precision to these SELECTs. The list is empty for UNION, INTERSECT and EXCEPT:
-    they compare whole rows, so that an added column would change the result.
+    The caller adds hidden columns to these SELECTs, which the result does not show: the ends of confidence intervals,
+    and whether noise may dominate a number. The list is empty for UNION, INTERSECT and EXCEPT, because they compare
+    whole rows, so that an added column would change the result.
     """
     if isinstance(tree, exp.Select):
         return [tree]
@@ -267,9 +270,9 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
     """Return the SELECTs that make up `table`, an entry of a FROM clause, if hidden columns may be added to them.
 
-    Hidden columns say how precise a number is. `table` is a subquery, or the name of a common table expression of the
-    whole statement `tree`. The list is empty for other tables, and if added columns would change the result, as under
-    SELECT * or DISTINCT.
+    Hidden columns, which the result does not show, have the ends of a number's confidence interval. `table` is a
+    subquery, or the name of a common table expression of the whole statement `tree`. The list is empty for other
+    tables, and if added columns would change the result, as under SELECT * or DISTINCT.
     """
     inner = None
     if table.args.get("pivots"):
@@ -291,9 +294,9 @@ def _selects_of(table: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
 def _names_columns(read: exp.Expr) -> bool:
     """Return whether hidden columns can be added to the table `read` in FROM without changing the SELECT around it.
 
-    Hidden columns say how precise a number is. Hidden columns can be added if the SELECT names each column that it
-    takes from the table. They cannot be added if the SELECT has a * or a NATURAL JOIN, which would take the hidden
-    columns too.
+    Hidden columns have the ends of a number's confidence interval; the result does not show them. They can be added if
+    the SELECT names each column that it takes from the table. They cannot be added if the SELECT has a * or a NATURAL
+    JOIN, which would take the hidden columns too.
     """
     select = read.find_ancestor(exp.Select, exp.CTE)
     if not isinstance(select, exp.Select) or read.args.get("pivots") or read.alias_column_names:
@@ -309,7 +312,8 @@ def _names_columns(read: exp.Expr) -> bool:
 def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     """Replace each plain * of `select`, in place, by the columns of the subquery or common table expression in FROM.
 
-    Hidden columns about precision can then be added, which a * would show. Each * of the inner query is replaced first.
+    Hidden columns (the ends of confidence intervals, which the result does not show) can then be added to the inner
+    query, because no * would show them. Each * of the inner query is replaced first.
     A * of `select` is not replaced if the columns of the inner query are not known, or if rows of `select` and of the
     inner query do not correspond one to one. `tree` is the whole statement.
     """

@@ -120,7 +120,7 @@ def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
 def qualifier_of(node: exp.Expr, aliases: Iterable[str]) -> str | None:
     """Return the alias in `aliases` that the qualifier of the column `node` means: t for t.x. None if it means none.
 
-    Also None if the column has no qualifier. BI tools write the database and the schema before the table:
+    The result is also None if the column has no qualifier. BI tools write the database and the schema before the table:
     db.public.films.x is a column of the table with the alias films, and films.x is a column of the table with the alias
     public.films.
     Raises: `InvalidParameter` if the qualifier means several aliases.
@@ -245,7 +245,8 @@ def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
 def _column_of(name: str, columns: Sequence[str]) -> str | None:
     """Return the name in `columns` that equals `name`, or that differs from it only in upper and lower case.
 
-    None if there is no such name, or if several names differ from `name` only in case and no name equals it.
+    The result is None if there is no such name, or if several names differ from `name` only in case and no name equals
+    it.
     """
     if name in columns:
         return name

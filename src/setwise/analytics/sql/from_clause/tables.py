@@ -100,9 +100,10 @@ def _change_join(
 def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping[str, str]) -> bool:
     """Return whether `node` reads a key column of the table with the alias `alias`, outside of ON.
 
-    The key columns of a table joined by LEFT JOIN are null in rows without a match, so the caller has to compute them
-    in a special way. `keys` is a mapping whose keys are the names of the table's key columns, in lower case; its values
-    are not used. `aliases` are the aliases of this table and of all tables before it.
+    In SQL, the key columns of a table joined by LEFT JOIN are null in rows without a match. If one of them is read, the
+    caller adds a column to the join that says which rows have a match, and computes the key column from it. `keys` has
+    the names of the table's key columns, in lower case, as keys; its values are not used. `aliases` are the aliases of
+    this table and of all tables before it, one of which the qualifier of `node`, such as t in t.x, must mean.
     """
     if type(node) is not exp.Column or node.name.lower() not in keys or node.find_ancestor(exp.Join) is not None:
         return False

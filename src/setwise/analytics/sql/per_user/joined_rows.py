@@ -139,7 +139,7 @@ def _left_conditions(
 def check_same_source(rows: SelectSource, source: SelectSource) -> None:
     """Raise `InvalidParameter` unless `rows` and `source` come from one private table, with the same tables joined.
 
-    The SQL reads that table once, and computes both from its rows.
+    The caller joins the two by user, and both are computed from the same rows of that table.
     """
     if rows.table != source.table:
         raise unsupported(

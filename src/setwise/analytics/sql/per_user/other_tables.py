@@ -182,7 +182,8 @@ def _others(rows: SelectSource, user: str) -> Sequence[str]:
 def _check_one_table(rows: SelectSource) -> None:
     """Raise `InvalidParameter` unless `rows` are computed from one table alone.
 
-    Joins of other tables are refused, and expressions with a noisy number that another part of the statement releases.
+    Rows that are joined with other tables are refused. So are rows that are computed with a noisy number which another
+    part of the statement releases, as in WHERE x > (SELECT AVG(x) FROM t).
     """
     if rows.joins:
         raise unsupported(

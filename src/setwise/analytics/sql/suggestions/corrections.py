@@ -104,9 +104,10 @@ def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
 
 
 def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
-    """Yield one SQL text: `tree` with its joins, windows and subqueries limited to rows of the same user.
+    """Yield one SQL text: the statement `tree` with its joins, window functions and subqueries limited to one user.
 
-    Yields nothing if `tree` needs no change for this. `user` is the user column.
+    They then combine only rows of the same user, as it is required over private rows. `user` is the user column. Yields
+    nothing if `tree` needs no change for this.
     """
     about_users = tree.copy()
     for select in list(about_users.find_all(exp.Select)):
