@@ -64,7 +64,7 @@ class Receipt:
     - `account` is the account's name, and `key` the idempotency key of the charge.
     - `entry` is the number of the charge in the account's chain of hashed entries.
     - `period` is the budget period that paid, or "" for an account without periods.
-    - `uses` are the privacy guarantees, with counts, that were charged.
+    - `uses` lists the privacy guarantees that were charged, and how often each.
     - `answer` is the stored answer, or None if none is stored yet.
     """
 
@@ -82,9 +82,11 @@ class _Balances:
 
     - `state` is "open", "frozen" or "closed".
     - `spent` maps each balance of the account to the units spent from it in the budget period `period`. A full balance
-      such as "wallet" has 2^60 units. In the balance of a registered use, such as "pure:0.1", one unit is one use.
-    - `cap` is what remains of the cap, the joint budget of the dataset's accounts; None if the dataset has no cap. If
-      the cap adds up zCDP, `cap` has the opposite: it maps each balance of the cap to the units spent from it.
+      such as "wallet" has 2^60 units. The balance of a guarantee that was registered at the account's opening, such as
+      "pure:0.1", counts uses.
+    - `cap` is what remains of the cap, the joint budget of the dataset's accounts; None if the dataset has no cap. For
+      a cap that adds up zCDP parameters, it is a dict with what was spent instead: it maps each balance of the cap to
+      the units spent from it.
     """
 
     state: str
@@ -168,16 +170,17 @@ class Account:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
 
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
-        """Charge the account for `uses` (privacy guarantees with counts), durably, and return the receipt.
+        """Charge the account for `uses`, durably, and return the receipt.
 
-        `key` is the idempotency key: a second call with the same arguments charges nothing more. Its receipt has the
-        stored answer, or None if there is none; the question may then be run again.
+        `uses` lists privacy guarantees and how often each is used. `key` is the idempotency key: a second call with the
+        same arguments charges nothing more. Its receipt has the stored answer, or None if there is none; the question
+        may then be run again.
         Requires: `request` is a text that identifies the whole question: what is run, and on which data. The question
         must be chosen before the charge, because the price depends on what the account has left
-        (docs/optimal-composition.md, Theorem 7). Otherwise pay with `reserve`.
-        Raises `KeyConflict` for another request or other uses under a used key, `InvalidParameter` for a kind of use
-        that the account never pays for, `BudgetExhausted` if the account or its cap (the joint budget of a dataset's
-        accounts) cannot pay, and `StoreFailed` if the database refuses the charge 50 times although both can pay.
+        (docs/optimal-composition.md, Theorem 7). Otherwise pay with `reserve`. Raises `KeyConflict` for another request
+        or other uses under a used key, `InvalidParameter` for a kind of use that the account never pays for,
+        `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot pay, and
+        `StoreFailed` if the database refuses the charge 50 times although both can pay.
         """
         check_name(key, "key")
         check_text(request, "request")
@@ -203,9 +206,9 @@ class Account:
     def reserve(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge for `uses` whose questions are chosen only after later answers are seen; return the receipt.
 
-        `uses` are privacy guarantees with counts, `key` is the idempotency key, and `request` the text of the question.
-        A use costs as much as if it were the last one that the account pays for, because its question may be asked
-        last. Gaussian uses, registered uses, and uses of a zCDP account cost the same as by `charge`.
+        `uses` lists privacy guarantees and how often each is used. `key` is the idempotency key, and `request` the text
+        of the question. A use costs as much as if it were the last one that the account pays for, because its question
+        may be asked last. Gaussian uses, registered uses, and uses of a zCDP account cost the same as by `charge`.
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
         `InvalidParameter` for a use that has no price, or for an account with a menu (a fixed list of uses).
         """
@@ -221,19 +224,20 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return those of the `uses` (guarantees with counts) whose price depends on how much budget is left.
+        """Return those of the `uses` whose price depends on how much budget is left.
 
-        `charge` computes their price from the budget that is left at the charge. That is right only if their question
-        was chosen before. If the question is chosen later, after other answers were seen, less may be left by then; so
-        `reserve` charges the price of the last use that the account pays for.
+        `uses` lists guarantees and how often each is used. `charge` computes their price from the budget that is left
+        at the charge. That is right only if their question was chosen before. If the question is chosen later, after
+        other answers were seen, less may be left by then; so `reserve` charges the price of the last use that the
+        account pays for.
         """
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
         """Append a charge for `wanted` to the account at the time `at` (microseconds since 1970); return its entry.
 
-        `wanted` are privacy guarantees with counts. `contents` is the entry without its balance changes, which are
-        computed here. Raises `Refused` if the database refuses the charge.
+        `wanted` lists privacy guarantees and how often each is used. `contents` is the entry without its balance
+        changes, which are computed here. Raises `Refused` if the database refuses the charge.
         """
         cap = self._cap
 
@@ -278,8 +282,8 @@ class Account:
         """Return (refill, price): the units that an account's slice first gets from the cap, and then pays for `uses`.
 
         The cap is the joint budget of a dataset's accounts, and a slice the part of it reserved for one account.
-        `refill`, `price` and `slice_units` map balances of the cap to units, as in `{"wallet": 5}`; a unit is 2^-60 of
-        the balance's budget.
+        `refill`, `price` and `slice_units` map balances of the cap to units, as in `{"wallet": 5}`; a full balance has
+        2^60 units.
 
         - `refill` is empty if the slice can pay by itself, at a price that is at most 2% above the price from the whole
           cap.
@@ -306,8 +310,8 @@ class Account:
         - `receipt` is the receipt of the charge.
         - `answer` is the answer as text. If the charge has a stored answer already, that answer is kept and returned.
           Show people only the returned text, because the charge pays for one answer.
-        - `returned` are those of the charged guarantees, with counts, that were not needed. Only guarantees that were
-          registered at the account's opening are refunded; all others are ignored.
+        - `returned` lists those of the charged guarantees that were not needed, and how often each. Only guarantees
+          that were registered at the account's opening are refunded; all others are ignored.
 
         Raises `InvalidParameter` if the receipt is of another account, if the account has no such charge, or if
         `returned` has more than was charged. Also raises `InvalidParameter` if there is something to refund, but a part
@@ -506,8 +510,9 @@ class Account:
     def count_more(self, uses: Sequence[Use]) -> int:
         """Return how many more charges of `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
 
-        `uses` are the guarantees, with counts, of one charge. The n charges are priced as one large charge, which never
-        costs less than n single charges; so the account may be able to pay for more than the result says.
+        `uses` lists the guarantees of one charge, and how often each is used. The n charges are priced as one large
+        charge, which never costs less than n single charges; so the account may be able to pay for more than the result
+        says.
         """
         period = self.status().period
         with self._store.reading() as connection:
@@ -532,8 +537,8 @@ class Account:
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return a sentence about what is missing to pay for `uses` now, or None if the account and its cap can pay.
 
-        `uses` are privacy guarantees with counts; a cap is the joint budget of a dataset's accounts. If the account
-        pays for registered uses only, raises `InvalidParameter` for any other use.
+        `uses` lists privacy guarantees and how often each is used; a cap is the joint budget of a dataset's accounts.
+        If the account pays for registered uses only, raises `InvalidParameter` for any other use.
         """
         wanted = merged(as_uses(uses))
         period = self.status().period
@@ -570,9 +575,9 @@ class Account:
     def odometer_after(self, uses: Sequence[Use]) -> float:
         """Return an upper bound on the epsilon of an account that has paid for `uses` and nothing else; 0 without uses.
 
-        `uses` are privacy guarantees with counts, and the bound holds at the account's delta. To draw how the bound
-        grew, the account's page calls this with the uses of the first charge, of the first two charges, and so on. The
-        bound in `status` may be larger, because the ledger rounds up what is spent.
+        `uses` lists privacy guarantees and how often each is used. The bound holds at the account's delta. To draw how
+        the bound grew, the account's page calls this with the uses of the first charge, of the first two charges, and
+        so on. The bound in `status` may be larger, because the ledger rounds up what is spent.
         """
         merged_uses = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in merged_uses)
@@ -583,7 +588,8 @@ class Account:
 
         - `kind` is the kind of the entry, such as "charge", and `key` the key that is unique among entries of this
           kind.
-        - `uses` are the guarantees, with counts, that the entry pays for or gives back in the budget period `period`.
+        - `uses` lists the guarantees that the entry pays for or gives back in the budget period `period`, and how often
+          each.
         - `text` is the request of a charge, or the answer that the entry stores.
         """
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
@@ -621,8 +627,8 @@ class Account:
     def _explain_shortage(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
         """Return text that gives all reasons why the account or its cap cannot pay for `uses`; None if both can.
 
-        `uses` are privacy guarantees with counts, and the cap is the joint budget of the dataset's accounts. `balances`
-        has the units that the account and the cap have spent, and whether the account is open.
+        `uses` lists privacy guarantees and how often each is used. The cap is the joint budget of the dataset's
+        accounts. `balances` has the units that the account and the cap have spent, and whether the account is open.
         """
         if balances.state != "open":
             return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"

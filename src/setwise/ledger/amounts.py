@@ -114,10 +114,11 @@ class BudgetTotals(Protocol):
         ...
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return privacy guarantees, with counts, whose composition bounds the privacy loss of all charges so far.
+        """Return privacy guarantees, as uses, whose composition bounds the privacy loss of all charges so far.
 
-        People are shown these guarantees instead of units. `amounts` maps each balance, such as "wallet", to the units
-        spent from it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
+        A use is a guarantee and how often it is used. People are shown these instead of units. `amounts` maps each
+        balance, such as "wallet", to the units spent from it. A full balance has 2^60 units, except "menu" and "rule"
+        (see `lines`).
 
         The tuple is empty if nothing was spent. It is also empty for an account with a menu (a fixed list of
         guarantees) whose charges have used up the balance "rho": this balance records the zCDP of charges, so their
@@ -126,17 +127,18 @@ class BudgetTotals(Protocol):
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest privacy guarantees, with counts, that the remaining budget can pay together; () if none.
+        """Return the largest privacy guarantees, as uses, for which the remaining budget can pay together; () if none.
 
-        `amounts` maps each balance, such as "wallet", to the units that remain in it. A full balance has 2^60 units,
-        except "menu" and "rule" (see `lines`).
+        A use is a guarantee and how often it is used. `amounts` maps each balance, such as "wallet", to the units that
+        remain in it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
         """
         ...
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return privacy guarantees, with counts, whose composition bounds the loss of all that the budget can pay for.
+        """Return privacy guarantees, as uses, whose composition bounds the loss of all that the budget can pay for.
 
-        The guarantees stand for the budget when it is composed with other budgets.
+        A use is a guarantee and how often it is used. The guarantees stand for the budget when it is composed with
+        other budgets.
         """
         ...
 
@@ -149,11 +151,11 @@ class AccountTotals(BudgetTotals, Protocol):
     """
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
+        """Return the units that `uses` take from each balance, by the balance's name.
 
-        For example, {"rho": 2^58, "failure": 0} takes a quarter of the limit on rho, because a full balance has 2^60
-        units. Only a balance "menu", of an account with a fixed list of uses, has another size: each use on the list
-        has a price in whole units of it.
+        `uses` lists privacy guarantees and how often each is used. For example, {"rho": 2^58, "failure": 0} takes a
+        quarter of the limit on rho, because a full balance has 2^60 units. Only a balance "menu", of an account with a
+        fixed list of uses, has another size: each use on the list has a price in whole units of it.
 
         `spent` maps each balance to the units spent from it before. If the budget cannot pay, some amount in the result
         is larger than the units that remain in its balance, so that the database refuses the charge.
@@ -163,8 +165,8 @@ class AccountTotals(BudgetTotals, Protocol):
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about what is missing to pay for `uses`, or None if the budget can pay for them.
 
-        `uses` are privacy guarantees with counts. `spent` maps each balance, such as "wallet", to the units spent from
-        it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
+        `uses` lists privacy guarantees and how often each is used. `spent` maps each balance, such as "wallet", to the
+        units spent from it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
         """
         ...
 
@@ -188,10 +190,10 @@ class Totals:
         return {FAILURE: UNITS if self.failure else 0, RHO: UNITS if self.rho else 0}
 
     def price(self, uses: Iterable[Use], spent: Mapping[str, int]) -> dict[str, int]:  # noqa: ARG002 - as of wallets
-        """Return the units that `uses` (privacy guarantees with counts) take from the balances "rho" and "failure".
+        """Return the units that `uses` take from the balances "rho" and "failure", by the balance's name.
 
-        The price is rounded up, and does not depend on `spent`. A price above 2^60 units, a full balance, is cut to
-        2^60 + 1 units, which the database refuses as well.
+        `uses` lists privacy guarantees and how often each is used. The price is rounded up, and does not depend on
+        `spent`. A price above 2^60 units, a full balance, is cut to 2^60 + 1 units, which the database refuses as well.
         Theorem: WhitehouseRaRoWu23.
         """
         rho, failure = zcdp_sums(uses)
@@ -200,8 +202,8 @@ class Totals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return a sentence about the rho or failure probability that is missing to pay for `uses`, or None if none is.
 
-        `uses` are privacy guarantees with counts. `spent` maps "rho" and "failure" to the units spent so far; one unit
-        is 2^-60 of the full balance, that is, of the limit `rho` or `failure`.
+        `uses` lists privacy guarantees and how often each is used. `spent` maps "rho" and "failure" to the units spent
+        so far; 2^60 units of "rho" are the whole limit `rho`, and 2^60 units of "failure" the whole limit `failure`.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price, (rho, failure), available_uses = (
@@ -223,7 +225,7 @@ class Totals:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         An outright failure is an event in which everything may be revealed. `amounts` maps the balances "rho" and
-        "failure" to the units spent from them; a unit is 2^-60 of the balance's budget.
+        "failure" to the units spent from them; a full balance has 2^60 units.
         """
         return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -248,7 +250,7 @@ class Totals:
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
         """Return 0 if nothing was spent, and infinity otherwise, because a zCDP filter does not record largest losses.
 
-        `amounts` maps each balance to the units spent from it; a unit is 2^-60 of the balance's budget.
+        `amounts` maps each balance to the units spent from it; a full balance has 2^60 units.
         """
         return math.inf if any(amounts.values()) else 0.0
 
@@ -275,8 +277,8 @@ class Totals:
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest zCDP guarantee that the rest of this budget can pay, as a tuple of one use; () if none.
 
-        `amounts` maps the balances "rho" and "failure" to the units that remain. A unit is 2^-60 of the balance's limit
-        (the field of the same name), so 2^59 units of "rho" pay for a guarantee with half of `rho`.
+        `amounts` maps the balances "rho" and "failure" to the units that remain. 2^60 units are the whole limit of a
+        balance (the field of the same name), so 2^59 units of "rho" pay for a guarantee with half of `rho`.
         """
         rho, failure = worth_below(amounts[RHO], self.rho), worth_below(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
@@ -322,14 +324,15 @@ class WalletTotals:
         return wallet_as_uses(self.wallet, self.failure)
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
+        """Return the units that `uses` take from each balance, by the balance's name.
 
-        There are two ways to pay: from the balance "wallet" (of mu squared), and from the balance "sum" (of largest
-        losses). Each charge takes units from both balances, as long as both can pay. If only one of the two can pay for
-        `uses`, the other is emptied, because it would no longer bound the loss of all charges. If neither can pay, the
-        returned price exceeds the wallet, so that the database refuses the charge.
+        `uses` lists privacy guarantees and how often each is used. There are two ways to pay: from the balance "wallet"
+        (of mu squared), and from the balance "sum" (of largest losses). Each charge takes units from both balances, as
+        long as both can pay. If only one of the two can pay for `uses`, the other is emptied, because it would no
+        longer bound the loss of all charges. If neither can pay, the returned price exceeds the wallet, so that the
+        database refuses the charge.
 
-        `spent` maps each balance to the units spent from it before; a unit is 2^-60 of the balance's budget.
+        `spent` maps each balance to the units spent from it before; a full balance has 2^60 units.
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
@@ -346,10 +349,10 @@ class WalletTotals:
     def covers(self, uses: Sequence[Use], remaining: int, price: int) -> bool:
         """Return whether `price` units of the wallet (mu squared) are enough to pay for `uses`.
 
-        `uses` are privacy guarantees with counts, and `remaining` are the wallet's units before the payment; one unit
-        is 2^-60 of a full wallet. Verification calls this for the price that the ledger recorded with a charge. The
-        recorded price can differ from the price that this machine computes, because another machine may have rounded
-        otherwise.
+        `uses` lists privacy guarantees and how often each is used. `remaining` are the wallet's units before the
+        payment; a full wallet has 2^60 units. Verification calls this for the price that the ledger recorded with a
+        charge. The recorded price can differ from the price that this machine computes, because another machine may
+        have rounded otherwise.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -368,8 +371,8 @@ class WalletTotals:
         """Return the units of the wallet that remain after the wallet pays for `uses`; None if it cannot pay.
 
         The wallet is a budget in mu squared: its 2^60 units stand for the field `wallet`, the mu squared of a full
-        wallet. `remaining` are the units before the payment. `uses` are privacy guarantees with counts, which may run
-        in any order.
+        wallet. `remaining` are the units before the payment. `uses` lists privacy guarantees and how often each is
+        used; the mechanisms may run in any order.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -391,7 +394,7 @@ class WalletTotals:
         """Return what `uses` take from the balance "sum": the sum of their largest privacy losses (epsilons), in units.
 
         2^60 units are the sum of epsilons that the account may spend, which is the field `limit`. The result is rounded
-        up. It is None if the loss of a use is unbounded. `uses` are privacy guarantees with counts.
+        up. It is None if the loss of a use is unbounded. `uses` lists privacy guarantees and how often each is used.
         """
         total = total_loss((use.guarantee, use.count) for use in uses)
         return None if total is None else whole_units(total, self.limit)
@@ -400,8 +403,8 @@ class WalletTotals:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         An outright failure is an event in which everything may be revealed. `amounts` maps each balance to the units
-        spent from it; a unit is 2^-60 of the balance's budget. The balance "rho" records the rho of the charges and
-        refuses none. If it is used up, rho is unknown, and infinite in the result.
+        spent from it; a full balance has 2^60 units. The balance "rho" records the rho of the charges and refuses none.
+        If it is used up, rho is unknown, and infinite in the result.
         """
         return Spent(recorded_sum(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
@@ -449,7 +452,7 @@ class WalletTotals:
 
         One is Gaussian noise with the spent mu^2 or, if mu^2 is used up, pure DP with the spent sum of epsilons. The
         other is (0, delta)-DP with the spent failure probability. `amounts` maps each balance to the units spent from
-        it; a unit is 2^-60 of the balance's budget.
+        it; a full balance has 2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
@@ -461,7 +464,7 @@ class WalletTotals:
 
         One is Gaussian noise, or pure DP if the wallet (a budget in mu squared) is empty. The other is (0, delta)-DP
         with the remaining failure probability as delta. A guarantee for which nothing remains is left out. `amounts`
-        maps each balance to the units that remain in it; a unit is 2^-60 of the balance's budget.
+        maps each balance to the units that remain in it; a full balance has 2^60 units.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -473,7 +476,8 @@ class WalletTotals:
         """Return text about all that the account lacks to pay for `uses`; None if it can pay.
 
         It lacks failure probability, or mu squared in the wallet or epsilon, or both. The text also says how much is
-        left. `uses` are privacy guarantees with counts, and `spent` maps each balance to the units spent from it.
+        left. `uses` lists privacy guarantees and how often each is used. `spent` maps each balance to the units spent
+        from it.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)
@@ -541,11 +545,11 @@ def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use
 
 
 def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
-    """Return a sentence that tells people what an account lacks to pay for `uses` (privacy guarantees with counts).
+    """Return a sentence that tells people what an account lacks to pay for `uses`.
 
-    The account can pay from a Gaussian wallet (a limit on a sum of mu^2) or from a second balance (a limit on the sum
-    of epsilons), but neither has enough left. `wallet` is the mu^2 that is left in the wallet, and `summed` is the
-    epsilon that is left in the second balance.
+    `uses` lists privacy guarantees and how often each is used. The account can pay from a Gaussian wallet (a limit on a
+    sum of mu^2) or from a second balance (a limit on the sum of epsilons), but neither has enough left. `wallet` is the
+    mu^2 that is left in the wallet, and `summed` is the epsilon that is left in the second balance.
     """
     # The sum never pays for Gaussian noise, whose epsilon is unbounded. So the sentence is about the wallet, unless the
     # wallet is empty.
@@ -561,7 +565,8 @@ def balance_shortage(uses: Sequence[Use], wallet: float, summed: float) -> str:
 def failure_shortage(uses: Sequence[Use], balance: float) -> str:
     """Return a sentence for a refused charge: `uses` need more failure probability than the remaining `balance`.
 
-    `uses` are privacy guarantees with counts. The sentence also says what to do, such as asking with a smaller delta.
+    `uses` lists privacy guarantees and how often each is used. The sentence also says what to do, such as asking with a
+    smaller delta.
     """
     needed = rounded_up(filter_parameters(uses).failure_sum, _DIGITS)
     available = rounded_down(balance, _DIGITS)
@@ -587,8 +592,8 @@ def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILUR
 def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
     """Return (sum of the zCDP rho, sum of the failure probabilities) of `uses`, both exact.
 
-    `uses` are privacy guarantees with counts. A budget is charged these sums, rounded up. A guarantee (xi, rho)-zCDP
-    allows a constant xi besides rho. It counts as rho + xi, or as rho if xi is negative.
+    `uses` lists privacy guarantees and how often each is used. A budget is charged these sums, rounded up. A guarantee
+    (xi, rho)-zCDP allows a constant xi besides rho. It counts as rho + xi, or as rho if xi is negative.
     """
     rho = failure = Fraction(0)
     for use in uses:

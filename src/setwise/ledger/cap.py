@@ -22,7 +22,7 @@ from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 class CapBalance:
     """What remains of a dataset's cap, the joint budget of all its accounts.
 
-    The cap has several balances, such as "wallet" (mu squared); a unit is 2^-60 of the balance's budget. An account is
+    The cap has several balances, such as "wallet" (mu squared); a full balance of the cap has 2^60 units. An account is
     identified by the number of the record that opened it.
 
     - `free` maps each balance to the units that are reserved for no account.
@@ -67,8 +67,8 @@ class SharedCap:
     def balance(self, connection: Connection) -> CapBalance:
         """Return what remains of the cap: the units that no account has reserved, and the units that each account has.
 
-        The cap is the joint budget of a dataset's accounts; a unit is 2^-60 of the balance's budget. Everything is read
-        through `connection`, which must see one consistent state of the database.
+        The cap is the joint budget of a dataset's accounts; a full balance of the cap has 2^60 units. Everything is
+        read through `connection`, which must see one consistent state of the database.
         """
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
         balance_of_slice = {slice_name: balance_name for balance_name, slice_name in SLICES.items()}
@@ -89,10 +89,10 @@ class SharedCap:
     ) -> dict[str, int]:
         """Return how many units of each balance of the cap to move into an account's slice to pay for `uses`.
 
-        The cap is a dataset's joint budget, and a slice is the part of the cap that is reserved for one account.
-        A unit is 2^-60 of the balance's budget.
+        The cap is a dataset's joint budget, and a slice is the part of the cap that is reserved for one account. A full
+        balance of the cap has 2^60 units.
 
-        - `uses` are privacy guarantees with counts.
+        - `uses` lists privacy guarantees and how often each is used.
         - `slice_units` maps each balance to its units in the slice now.
         - `rule` says which of the cap's balances pay: the Gaussian wallet (mu squared), the sum of epsilons, or both.
 
@@ -107,8 +107,8 @@ class SharedCap:
         The cap is the joint budget of a dataset's accounts, and the slice a part of it that is reserved for one
         account.
 
-        - `account` is the number of the record that opened the account, and `name` the account's name.
-        - `amounts` maps each balance to the units to move; one unit is 2^-60 of the cap's full balance. For example,
+        - `account` is the number of the ledger record that opened the account, and `name` the account's name.
+        - `amounts` maps each balance to the units to move; a full balance of the cap has 2^60 units. For example,
           {"wallet": 5} moves five units of mu squared into the slice, and {"wallet": -5} back to the cap.
         - `at` is the timestamp in microseconds since 1970, and `position` the entry's number among the account's
           entries.
@@ -130,11 +130,11 @@ class SharedCap:
         The cap is the joint budget of a dataset's accounts, and the slice the part of it that is reserved for one
         account. Nothing is moved if the slice is empty.
 
-        - `account` is the number of the record that opened the account, and `name` the account's name.
+        - `account` is the number of the ledger record that opened the account, and `name` the account's name.
         - `at` is the timestamp of the entry, in microseconds since 1970.
-        - `wanted` maps balances to the units that the cap needs; a unit is 2^-60 of the balance's budget. At least half
-          of the slice's units of a wanted balance are moved even if the cap needs fewer, so that the next charge of
-          another account need not move units again. None moves the whole slice.
+        - `wanted` maps balances to the units that the cap needs; a full balance of the cap has 2^60 units. At least
+          half of the slice's units of a wanted balance are moved even if the cap needs fewer, so that the next charge
+          of another account need not move units again. None moves the whole slice.
         """
 
         def amounts(slice_units: Mapping[str, int]) -> dict[str, int]:
@@ -167,8 +167,8 @@ class SharedCap:
         The cap pays from two balances, a Gaussian wallet (mu squared) and a sum of epsilons. If only one of them can
         pay for `uses`, the other balance is first dropped for good.
 
-        - `account` is the number of the record that opened the paying account, and `name` its name.
-        - `uses` are privacy guarantees with counts.
+        - `account` is the number of the ledger record that opened the paying account, and `name` its name.
+        - `uses` lists privacy guarantees and how often each is used.
         - `at` is the timestamp of the new entries, in microseconds since 1970.
         """
         with self._store.reading() as connection:
@@ -196,8 +196,8 @@ class SharedCap:
         sum of epsilons. When a charge fits only one of the two, the other is dropped for good.
 
         - `rule` is the balance that still pays.
-        - `account` is the number of the record that opened the account which makes the charge, and `name` the account's
-          name. The decision is recorded as an entry of this account.
+        - `account` is the number of the ledger record that opened the account which makes the charge, and `name` the
+          account's name. The decision is recorded as an entry of this account.
         - `at` is the timestamp of the entry, in microseconds since 1970.
 
         The result is False, and nothing changes, if a balance was dropped before, if the cap was set up to pay from one
@@ -213,7 +213,7 @@ class SharedCap:
     def _try_append(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
         """Append entries to an account in one transaction; return whether the database accepted them.
 
-        - `account` is the number of the record that opened the account.
+        - `account` is the number of the ledger record that opened the account.
         - `drafts(connection)` returns the entries to append.
 
         The database refuses entries that overdraw a balance, or that take units of the cap (the dataset's joint budget)
@@ -229,6 +229,6 @@ class SharedCap:
     def _free(self, spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units of each balance of the cap (a dataset's joint budget) that are reserved for no account.
 
-        `spent` maps each balance to the units that accounts have reserved; a unit is 2^-60 of the balance's budget.
+        `spent` maps each balance to the units that accounts have reserved; a full balance of the cap has 2^60 units.
         """
         return {balance_name: self._balance_sizes[balance_name] - spent.get(balance_name, 0) for balance_name in SLICES}

@@ -85,7 +85,8 @@ class Ledger:
     def inspect(cls, url: str, *, clock: Clock | None = None) -> Self:
         """Open the ledger at `url` for reading only. Nothing is written, so the file may be damaged or read-only.
 
-        `clock` tells the time (the machine's if None). Raises `StoreFailed` if its tables are of another version.
+        `clock` tells the time (the machine's if None). Raises `StoreFailed` if its tables have the schema of another
+        version of Setwise.
         """
         return cls(connect_to_read(url), SystemClock() if clock is None else clock)
 
@@ -121,7 +122,7 @@ class Ledger:
 
         The overall epsilon at `delta` is certified now, as the optimum of set-wise composition, and is in the returned
         status.
-        - `uses` are the privacy guarantees, with counts, that the account may draw.
+        - `uses` lists the privacy guarantees that the account may pay for, and how often each.
         - `analyst` and `dataset` say whose account this is and which data it may pay for; either may be empty.
         - With `period` ("month", for example; None: never) all the uses are available again in every calendar period
           (UTC), and the promise is per period.
@@ -129,8 +130,8 @@ class Ledger:
           reveal together at most as much as one Gaussian mechanism of this mu.
         - `failure` bounds the probability that any unregistered use fails outright, which may reveal everything.
         - `unit` is what is protected, the same for all accounts on a dataset: "user", or a part such as "user,day".
-        Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
-        Raises `AccountExists` for a taken name, and `InvalidParameter` for a wrong argument.
+        Theorem: docs/optimal-composition.md, Theorem 7, for the wallet. Raises `AccountExists` for a taken name, and
+        `InvalidParameter` for a wrong argument.
         """
         return self.open_account(
             setwise_terms(

@@ -125,7 +125,9 @@ class MenuTotals:
         return {FAILURE: UNITS if self.failure else 0, MENU: self.budget, RHO: UNITS, SUM: UNITS}
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
-        """Return the units that `uses` (privacy guarantees with counts) take from each balance, by the balance's name.
+        """Return the units that `uses` take from each balance, by the balance's name.
+
+        `uses` lists privacy guarantees and how often each is used.
 
         - "menu": each use costs as many units as the cheapest item of the account's menu (its fixed list of guarantees)
           whose guarantee the use satisfies. The cost of an item is fixed.
@@ -152,10 +154,11 @@ class MenuTotals:
         }
 
     def _cost(self, uses: Sequence[Use]) -> int:
-        """Return how many units of the account's budget the `uses` (guarantees with counts) cost together.
+        """Return how many units of the account's budget the `uses` cost together.
 
-        The account's menu is a fixed list of guarantees, each with a fixed cost in units of the balance "menu". The
-        probability of outright failure is not part of the result, because another balance, "failure", pays for it.
+        `uses` lists guarantees and how often each is used. The account's menu is a fixed list of guarantees, each with
+        a fixed cost in units of the balance "menu". The probability of outright failure is not part of the result,
+        because another balance, "failure", pays for it.
         """
         menu, cost = self.menu, 0
         for use in uses:
@@ -167,9 +170,9 @@ class MenuTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return text that gives all reasons why the account cannot pay for `uses` any more; None if it can.
 
-        `uses` are privacy guarantees with counts. `spent` maps each balance to the units spent from it before. A full
-        balance has 2^60 units, except "menu", which has `budget` units: each guarantee on the account's menu (its fixed
-        list of guarantees) costs a whole number of them.
+        `uses` lists privacy guarantees and how often each is used. `spent` maps each balance to the units spent from it
+        before. A full balance has 2^60 units, except "menu", which has `budget` units: each guarantee on the account's
+        menu (its fixed list of guarantees) costs a whole number of them.
 
         Raises `InvalidParameter` for a use that satisfies no guarantee on the menu, because the account never pays for
         it.
@@ -190,7 +193,7 @@ class MenuTotals:
         """Return the zCDP rho and the probability of outright failure of all charges so far, each rounded up.
 
         An outright failure is an event in which everything may be revealed. `amounts` maps each balance to the units
-        spent from it; one unit of "rho" or "failure" is 2^-60 of the full balance.
+        spent from it; the full balances "rho" and "failure" have 2^60 units each.
 
         The balance "rho" only records rho, and refuses no charge. A charge that does not fit takes all of what remains,
         so the total is then unknown. The result has an infinite rho in this case.
@@ -239,7 +242,7 @@ class MenuTotals:
         """Return one zCDP guarantee that reveals at least as much as everything paid so far, as a tuple of one use.
 
         `amounts` maps each balance to the units spent from it. The balance "rho" only records the zCDP rho of the
-        charges and refuses none; a unit is 2^-60 of its size. The tuple is empty if nothing was spent. The tuple is
+        charges and refuses none; when full, it has 2^60 units. The tuple is empty if nothing was spent. The tuple is
         also empty if the charges have used up "rho", because their rho is then unknown.
         """
         spent = self.worth(amounts)
@@ -255,8 +258,8 @@ class MenuTotals:
         where delta is the remaining failure probability. A result is left out if nothing remains for it.
 
         `amounts` maps each balance to the units that remain in it. The balance "menu" begins with `budget` units, in
-        which the costs are stated. In the balance "failure", a unit is 2^-60 of the failure probability set aside at
-        first.
+        which the costs are stated. The balance "failure" begins with 2^60 units, which are the failure probability set
+        aside.
         """
         guarantees = sorted(
             ((parse_use(written).guarantee, cost) for written, cost in self.items), key=lambda pair: -pair[1]

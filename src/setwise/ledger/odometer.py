@@ -64,8 +64,8 @@ def delta_of_request(request: str) -> float | None:
 def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
     """Return a pair (epsilon, delta) such that the `uses` of one charge are together (epsilon, delta)-DP.
 
-    `uses` are privacy guarantees with counts, and `delta` is the delta that the question was asked with, or None if
-    unknown. There are two candidates, of which the one with the smaller epsilon is returned:
+    `uses` lists privacy guarantees and how often each is used. `delta` is the delta that the question was asked with,
+    or None if unknown. There are two candidates, of which the one with the smaller epsilon is returned:
     - if `delta` is known: an upper bound on the smallest epsilon of the uses at `delta`, and `delta`.
     - the sum of the largest losses of the uses, and their probability of outright failure (in which everything may be
       revealed).
@@ -94,8 +94,8 @@ def sum_of_charges(
     """Return (sum of the epsilons of all charges, sum of their deltas), each rounded up; None if they are not known.
 
     - `terms` has the account's promise and budget.
-    - `charges` has, for each charge, its privacy guarantees with counts, and the delta that its question stated, or
-      None.
+    - `charges` has, for each charge, its privacy guarantees (and how often each was used), and the delta that its
+      question stated, or None.
 
     A charge counts with an (epsilon, delta) that its guarantees satisfy: at the stated delta, or with the sum of its
     largest privacy losses if that epsilon is smaller. If neither epsilon is finite, the delta is instead 1% of the part
@@ -133,13 +133,13 @@ def stopping_odometer(
     The upper bound may be used as a stopping rule: for every epsilon fixed in advance, all answers given before the
     bound exceeds that epsilon are together (epsilon, delta)-DP, where delta is the delta of the account's `terms`.
 
-    - `drawn` are the guarantees, with counts, that were paid for. It is None if the ledger does not list them, and has
-      only the sums in `worth` and `largest`.
+    - `drawn` lists the guarantees that were paid for, and how often each. It is None if the ledger does not list them,
+      and has only the sums in `worth` and `largest`.
     - `worth` has the sum of the zCDP rhos, and the sum of the failure probabilities, of everything paid for.
     - `largest` is the sum of the largest losses (epsilons) of everything paid for.
-    - `charge_uses` has a pair for each charge: its guarantees with counts, and the delta of its question. From these
-      pairs an epsilon is computed for each charge, and the sum of these epsilons is one more upper bound. None if the
-      charges are unknown.
+    - `charge_uses` has a pair for each charge: its guarantees (and how often each was used), and the delta of its
+      question. From these pairs an epsilon is computed for each charge, and the sum of these epsilons is one more upper
+      bound. None if the charges are unknown.
     """
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
@@ -155,8 +155,8 @@ def pathwise_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent,
     where delta is the delta of the account's `terms`. The lower bound shows how tight the upper bound is. The result is
     cached.
 
-    - `drawn` are the guarantees, with counts, that were paid for. It is None if the ledger does not list them, and has
-      only the sums in `worth` and `largest`.
+    - `drawn` lists the guarantees that were paid for, and how often each. It is None if the ledger does not list them,
+      and has only the sums in `worth` and `largest`.
     - `worth` has the sum of the zCDP rhos, and the sum of the failure probabilities, of everything paid for.
     - `largest` is the sum of the largest losses (epsilons) of everything paid for.
     """
@@ -173,7 +173,8 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Certified
 
     The lower bound shows people how tight the upper bound is: from the guarantees that were paid for, no epsilon below
     the lower bound can be proved at the delta of the account's `terms`, because some mechanisms with these guarantees
-    reveal more. `drawn` are these guarantees, with counts. If `drawn` is None (unknown), `best` is returned unchanged.
+    reveal more. `drawn` lists these guarantees, and how often each was used. If `drawn` is None (unknown), `best` is
+    returned unchanged.
     """
     if drawn is None:
         return best

@@ -89,7 +89,7 @@ slice of it, and a release stores one more answer that an earlier charge has pai
 
 
 def write_uses(uses: Iterable[Use]) -> str:
-    """Return `uses`, privacy guarantees with counts, as the JSON text of a list of their written forms.
+    """Return `uses`, guarantees and how often each is used, as the JSON text of a list of their written forms.
 
     `["pure:0.1x3"]`, for example, is three uses of a mechanism that is 0.1-DP.
     """
@@ -97,7 +97,10 @@ def write_uses(uses: Iterable[Use]) -> str:
 
 
 def read_uses(text: str) -> tuple[Use, ...]:
-    """Return the privacy guarantees with counts in `text`, a JSON list of written forms such as `["pure:0.1x3"]`."""
+    """Return the privacy guarantees and their numbers of uses in `text`, a JSON list such as `["pure:0.1x3"]`.
+
+    "pure:0.1x3", for example, is three uses of a mechanism that is 0.1-DP.
+    """
     return tuple(parse_use(use) for use in json.loads(text))
 
 
@@ -105,8 +108,8 @@ def write_amounts(amounts: Mapping[str, int]) -> str:
     """Return `amounts` as JSON text, for an entry that moves budget between a dataset's cap and one account's slice.
 
     The cap is the joint budget of all accounts on the dataset, and a slice the part of it that is reserved for one
-    account. `amounts` maps balances of the cap to the units to move; a unit is 2^-60 of the balance's budget. A
-    positive number moves units into the slice, a negative number moves them back to the cap.
+    account. `amounts` maps balances of the cap to the units to move; a full balance has 2^60 units. A positive number
+    moves units into the slice, a negative number moves them back to the cap.
 
     >>> write_amounts({"wallet": 5, "failure": -2})
     '{"failure":-2,"wallet":5}'
@@ -118,9 +121,9 @@ def read_amounts(text: str) -> dict[str, int]:
     """Return how many units of each balance a ledger entry moves between a dataset's cap and an account's slice.
 
     The cap is the joint budget of all accounts on the dataset, and a slice the part of it that is reserved for one
-    account. A positive number moves units into the slice, a negative number moves them back to the cap; a unit is 2^-60
-    of the balance's budget. `text` is the JSON text that `write_amounts` returned. Raises `ValueError` for JSON of
-    another form, or for an amount of 0.
+    account. A positive number moves units into the slice, a negative number moves them back to the cap; a full balance
+    has 2^60 units. `text` is the JSON text that `write_amounts` returned. Raises `ValueError` for JSON of another form,
+    or for an amount of 0.
 
     >>> read_amounts('{"failure":-2,"wallet":5}')
     {'failure': -2, 'wallet': 5}
@@ -156,8 +159,9 @@ class Contents:
 
     - `account` is the account's name, `kind` is "charge", for example, and `key` is the idempotency key.
     - `period` is the budget period, or "" for an account without periods.
-    - `uses` is a JSON list of privacy guarantees with counts. For a charge, these are the guarantees that it pays for;
-      for a settlement (the entry with the answer of a charge), those that are refunded.
+    - `uses` is a JSON list of privacy guarantees and how often each is used, such as `["pure:0.1x3"]`. For a charge,
+      these are the guarantees that it pays for; for a settlement (the entry with the answer of a charge), those that
+      are refunded.
     - `text` is the request of a charge, or the answer of a settlement or release. For a slice entry, it has the units
       that move between a dataset's joint budget and the part reserved for the account.
     - `moves` is a JSON list of balance changes. Each is a list of the number of the record that opened the account or
@@ -225,7 +229,7 @@ class Entry:
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The privacy guarantees, with counts, that this entry pays for or, if it answers a charge, gives back."""
+        """The guarantees that this entry pays for or, if it answers a charge, gives back, and how often each."""
         return read_uses(self.contents.uses)
 
     def to_dict(self) -> "EntryRecord":

@@ -1,7 +1,8 @@
 """Registered uses of an account: which of them a charge may give back, and which are lacking to pay for a charge.
 
-Registered uses are privacy guarantees, with counts, that were fixed when the account was opened. A charge takes some of
-them. When its answer is stored, the ledger entry of the answer may give back those that were not needed.
+Registered uses are privacy guarantees that were fixed when the account was opened, each with how often it may be used.
+A charge takes some of them. When its answer is stored, the ledger entry of the answer may give back those that were not
+needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,11 @@ def lacking_draws(
 
     The sentence names the guarantees that are lacking, and what the account has left.
 
-    - `uses` are the registered guarantees, with counts, that a charge needs.
-    - `lines` maps each guarantee in its written form, such as "pure:0.1", to the count that was registered, and `spent`
-      to the count that was drawn before this charge. The account can pay if, for each guarantee, the registered count
-      less the drawn count is at least the count in `uses`.
-    - `remaining_uses` are only printed: all that the account has left, as guarantees with counts.
+    - `uses` lists the registered guarantees that a charge needs, and how often each.
+    - `lines` maps each guarantee in its written form, such as "pure:0.1", to how often the account may use it in all,
+      and `spent` to how often earlier charges used it. The account can pay if, for each guarantee, the difference is at
+      least the number in `uses`.
+    - `remaining_uses` is only printed: the guarantees that the account has left, and how often it may use each.
     """
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]
     remaining = ", ".join(format_use(use) for use in remaining_uses) or "nothing"
@@ -33,7 +34,8 @@ def lacking_draws(
 def subtract_returned(uses: Sequence[Use], returned: Sequence[Use]) -> tuple[Use, ...]:
     """Return the guarantees of a charge without the `returned` ones, which were not needed and were refunded.
 
-    `uses` are all guarantees of the charge, with counts. A guarantee whose count becomes 0 is omitted.
+    `uses` lists all guarantees of the charge, and how often each was charged. A guarantee of which nothing remains is
+    omitted.
     """
     returned_counts = {use.guarantee: use.count for use in returned}
     counts = [(use.guarantee, use.count - returned_counts.get(use.guarantee, 0)) for use in uses]

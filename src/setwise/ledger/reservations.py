@@ -17,11 +17,11 @@ from setwise.errors import InvalidParameter
 
 
 def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
-    """Return those of the `uses` (privacy guarantees with counts) whose price depends on the remaining budget.
+    """Return those of the `uses` whose price depends on the remaining budget.
 
-    They are paid from a Gaussian wallet (a budget in mu squared). Their price is higher if less remains in the wallet.
-    Such a price is right only if the question was chosen before the charge; the caller refuses it for questions that
-    are chosen later.
+    `uses` lists privacy guarantees and how often each is used. The returned ones are paid from a Gaussian wallet (a
+    budget in mu squared). Their price is higher if less remains in the wallet. Such a price is right only if the
+    question was chosen before the charge; the caller refuses it for questions that are chosen later.
 
     Two sorts of uses are left out: a Gaussian use, which always costs its own mu squared, and a (0, delta)-DP use,
     which is paid from another balance.
@@ -38,10 +38,10 @@ def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
 def reserved_uses(uses: Sequence[Use]) -> list[Use]:
     """Return the guarantees to charge now for `uses` whose questions are chosen later.
 
-    In a Gaussian wallet (a budget in mu squared), a use (a privacy guarantee with a count) costs more if less remains
-    after it. The question may be asked last, so the use is charged at its highest price, which it has if nothing
-    remains in the wallet after it: it is replaced by a Gaussian guarantee with this price as its mu squared. The use's
-    probability of outright failure (which may reveal everything) becomes a second guarantee.
+    In a Gaussian wallet (a budget in mu squared), a use (a privacy guarantee, and how often it is used) costs more if
+    less remains after it. The question may be asked last, so the use is charged at its highest price, which it has if
+    nothing remains in the wallet after it: it is replaced by a Gaussian guarantee with this price as its mu squared.
+    The use's probability of outright failure (which may reveal everything) becomes a second guarantee.
 
     Raises `InvalidParameter` for a use that has no price in a Gaussian wallet, such as a zCDP use.
     """

@@ -158,8 +158,8 @@ class CapTotals:
 
         A slice is the part of the cap (a dataset's joint budget) that is reserved for one account.
 
-        - `uses` are privacy guarantees with counts.
-        - `slice_units` maps each balance to the units of it in the slice; a unit is 2^-60 of the balance's budget.
+        - `uses` lists privacy guarantees and how often each is used.
+        - `slice_units` maps each balance to the units of it in the slice; a full balance of the cap has 2^60 units.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
         Theorem: docs/optimal-composition.md, "Slices".
@@ -181,9 +181,9 @@ class CapTotals:
         """Return whether `price`, the recorded payment of an account's slice for `uses`, is valid; for verification.
 
         A cap is the joint budget of a dataset's accounts, and a slice is the part of the cap that is reserved for one
-        account. A unit is 2^-60 of the balance's budget.
+        account. A full balance of the cap has 2^60 units.
 
-        - `uses` are the privacy guarantees, with counts, that were paid for.
+        - `uses` lists the privacy guarantees that were paid for, and how often each.
         - `slice_units` maps each balance to the units in the slice before the payment.
         - `price` maps each balance to the units that were paid.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
@@ -215,8 +215,8 @@ class CapTotals:
         means that this price is at most 2% above the lowest. If it is False, the caller moves more of the cap into the
         slice first.
 
-        - `uses` are privacy guarantees with counts.
-        - `price` maps each balance to the units that the slice would pay now; a unit is 2^-60 of the balance's budget.
+        - `uses` lists privacy guarantees and how often each is used.
+        - `price` maps each balance to the units that the slice would pay now; a full balance of the cap has 2^60 units.
           Balances other than the wallet are ignored, because they charge the same in every slice.
         """
         return price.get(WALLET, 0) <= self._costs(uses).well
@@ -227,9 +227,9 @@ class CapTotals:
         """Return how many units of each balance to move into an account's slice, so that the slice can pay for `uses`.
 
         A cap is the joint budget of a dataset's accounts, and a slice is the part of the cap that is reserved for one
-        account. A unit is 2^-60 of the balance's budget.
+        account. A full balance of the cap has 2^60 units.
 
-        - `uses` are privacy guarantees with counts.
+        - `uses` lists privacy guarantees and how often each is used.
         - `slice_units` maps each balance to its units in the slice now.
         - `free` maps each balance to its units that are in no slice.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
@@ -257,10 +257,10 @@ class CapTotals:
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
         """Return how many units of each balance a slice must have at least to pay for `uses`.
 
-        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` are privacy
-        guarantees with counts. `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of
-        epsilons, or both. A unit is 2^-60 of the balance's budget, so a result above 2^60 means that no slice can pay
-        for `uses`.
+        A slice is the part of the cap (a dataset's joint budget) that is reserved for one account. `uses` lists privacy
+        guarantees and how often each is used. `rule` says which of the cap's balances pay: the wallet (mu squared), the
+        sum of epsilons, or both. A full balance of the cap has 2^60 units, so a result above 2^60 means that no slice
+        can pay for `uses`.
         """
         costs = self._costs(uses)
         wanted = costs.fixed_costs(rule)
@@ -271,8 +271,8 @@ class CapTotals:
     def rule_for(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> Rule | None:
         """Return which balances of the cap (a dataset's joint budget) would still pay after a payment for `uses`.
 
-        - `uses` are privacy guarantees with counts.
-        - `remaining` maps each balance to the units that remain in it; a unit is 2^-60 of the balance's budget.
+        - `uses` lists privacy guarantees and how often each is used.
+        - `remaining` maps each balance to the units that remain in it; a full balance of the cap has 2^60 units.
         - `rule` says which balances pay now: "wallet" (mu squared), "sum" (of epsilons) or both.
 
         A balance that cannot pay for `uses` is dropped for good. So the result is `rule` if every balance that pays now
@@ -290,9 +290,9 @@ class CapTotals:
     def shortage(self, uses: Sequence[Use], remaining: Mapping[str, int], rule: Rule) -> str | None:
         """Return text about all that the cap (a dataset's joint budget) lacks to pay for `uses`; None if it can pay.
 
-        `uses` are privacy guarantees with counts. `remaining` maps each balance of the cap to the units that remain in
-        it (2^60 units are the full balance), and `rule` says which balances pay: "wallet" (mu squared), "sum" (of
-        epsilons) or both.
+        `uses` lists privacy guarantees and how often each is used. `remaining` maps each balance of the cap to the
+        units that remain in it (2^60 units are the full balance), and `rule` says which balances pay: "wallet" (mu
+        squared), "sum" (of epsilons) or both.
         """
         if self.rule_for(uses, remaining, rule) is not None:
             return None
@@ -313,8 +313,8 @@ class CapTotals:
         of them has enough for a charge, the other is given up and never pays again. `Account.warning` says so before a
         charge.
 
-        - `uses` are privacy guarantees with counts.
-        - `remaining` maps each balance to the units that remain in it; a unit is 2^-60 of the balance's budget.
+        - `uses` lists privacy guarantees and how often each is used.
+        - `remaining` maps each balance to the units that remain in it; a full balance of the cap has 2^60 units.
         - `rule` says which balances pay now: the wallet, the sum, or both.
 
         Returns None if no balance would be given up, or if the cap cannot pay for `uses` at all.
@@ -325,10 +325,10 @@ class CapTotals:
         return Rule.WALLET if after is Rule.SUM else Rule.SUM
 
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
-        """Return what `uses` (guarantees with counts) cost in each balance of this cap, a dataset's joint budget.
+        """Return what `uses` cost in each balance of this cap, a dataset's joint budget.
 
-        The costs are in units; a unit is 2^-60 of the balance's budget. The result is cached, because computing the
-        prices in the wallet (the balance of mu squared) takes long.
+        `uses` lists guarantees and how often each is used. The costs are in units; a full balance of the cap has 2^60
+        units. The result is cached, because computing the prices in the wallet (the balance of mu squared) takes long.
         """
         return _costs_of(self, tuple(uses))
 
@@ -336,7 +336,7 @@ class CapTotals:
         """Return the probability of outright failure of all that the cap (joint budget) has paid for, as a `Spent`.
 
         An outright failure may reveal everything; its probability is rounded up. `amounts` maps each balance to the
-        units spent from it; a unit is 2^-60 of the balance's budget.
+        units spent from it; a full balance of the cap has 2^60 units.
 
         A `Spent` has a zCDP rho too, which a cap does not record (`rho_drawn` in status.py computes it from the
         accounts). The rho of the result is therefore infinite, or 0 if the cap's Gaussian wallet (a budget in mu
@@ -348,7 +348,7 @@ class CapTotals:
         """Return the sum of the largest privacy losses (epsilons) of all charges that the cap has paid.
 
         The cap is a dataset's joint budget; the sum is rounded up. `amounts` maps each balance to the units spent from
-        it; a unit is 2^-60 of the balance's budget. A cap that pays from its Gaussian wallet (mu squared) alone does
+        it; a full balance of the cap has 2^60 units. A cap that pays from its Gaussian wallet (mu squared) alone does
         not record the sum: the result is then infinite, or 0 if nothing was spent.
         """
         if self.rule_of(amounts[RULE]) is not Rule.WALLET:
@@ -397,7 +397,7 @@ class CapTotals:
         The cap is a dataset's joint budget. One guarantee is Gaussian noise with the spent mu^2, or pure DP with the
         spent sum of epsilons if only this sum still pays. The other is (0, delta)-DP for outright failures (which may
         reveal everything), where delta is the probability of failure that was paid for. `amounts` maps each balance to
-        the units spent from it; a unit is 2^-60 of the balance's budget.
+        the units spent from it; a full balance of the cap has 2^60 units.
         """
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
@@ -413,7 +413,7 @@ class CapTotals:
           of failure that remains.
 
         A guarantee is left out if nothing remains for it. `amounts` maps each balance, such as "wallet", to the units
-        that remain in it. A unit is 2^-60 of the balance's budget, so 2^59 units are half of its limit.
+        that remain in it. A full balance of the cap has 2^60 units, so 2^59 units are half of its limit.
         """
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
@@ -425,7 +425,7 @@ class CapTotals:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """The cost of some privacy guarantees to a cap (a dataset's joint budget), in units of 2^-60 of each balance.
+    """The cost of some privacy guarantees to a cap (a dataset's joint budget), in units; a full balance has 2^60 units.
 
     - `failure` is the cost in the balance for outright failures (which may reveal everything): the probability that the
       guarantees fail.
@@ -460,9 +460,9 @@ class _Costs:
 
 @lru_cache(maxsize=4096)
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
-    """Return what `uses` (privacy guarantees with counts) cost in each balance of `cap`, in units.
+    """Return what `uses` (privacy guarantees and how often each is used) cost in each balance of `cap`, in units.
 
-    The cap is a dataset's joint budget, and one unit is 2^-60 of the balance's budget. In the balance "wallet" (mu
+    The cap is a dataset's joint budget, and a full balance of the cap has 2^60 units. In the balance "wallet" (mu
     squared), the same uses cost more if less remains after the payment. So the result has a list of at most 41 pairs
     (units that remain, units to pay), from which the caller takes a pair that fits the present balance. The result is
     cached.
@@ -492,7 +492,7 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
     """Return the exact sum of the prices of `uses` in a Gaussian wallet, in mu^2; None if a price is infinite.
 
     A Gaussian wallet is a budget in mu^2. A price is higher if less remains in the wallet; `level` is the mu^2 that
-    remains after all `uses` (privacy guarantees with counts) are paid.
+    remains after all `uses` (privacy guarantees and how often each is used) are paid.
     """
     total = Fraction(0)
     for use in uses:
@@ -506,9 +506,10 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 def _platform_dependent_price(use: Use) -> Fraction:
     """Return the highest price (in mu^2) that `use` can have in a Gaussian wallet; 0 if its price is fixed or infinite.
 
-    A use is a guarantee with a count. It costs more the less remains in the wallet after it, so its highest price is
-    the one at which nothing remains. Such prices are computed with functions that platforms round differently. When the
-    ledger is verified on another platform, a stored price may therefore differ by 2^-48 of this highest price.
+    A use is a guarantee, and how often it is used. It costs more the less remains in the wallet after it, so its
+    highest price is the one at which nothing remains. Such prices are computed with functions that platforms round
+    differently. When the ledger is verified on another platform, a stored price may therefore differ by 2^-48 of this
+    highest price.
     """
     # Other prices are computed with functions that platforms round differently; the accepted difference is a share of
     # this price.

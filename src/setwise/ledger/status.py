@@ -45,22 +45,22 @@ class AccountStatus:
 
     - `terms` has the promise and the whole budget.
     - `period` names the budget period, such as "2026-11"; "" if the budget never starts afresh.
-    - `left` is what remains, as privacy guarantees with counts: the registered guarantees with their remaining counts
-      or, for a budget, the largest guarantees that can still be paid.
-    - `spent` is what was spent, as privacy guarantees with counts: the registered guarantees with their spent counts
-      or, for a budget, guarantees whose composition bounds the privacy loss of all charges. (`spent` is empty if an
-      account that pays for a fixed list of uses has an unknown zCDP rho.)
+    - `left` is what remains, as privacy guarantees and how often each can be used: what remains of the registered
+      guarantees or, for a budget, the largest guarantees that can still be paid.
+    - `spent` is what was spent, as privacy guarantees and how often each was used: the registered guarantees that were
+      used or, for a budget, guarantees whose composition bounds the privacy loss of all charges. (`spent` is empty if
+      an account that pays for a fixed list of uses has an unknown zCDP rho.)
     - `share_left` is the share of the budget that remains, from 0 to 1. For registered guarantees, it is their
       remaining count divided by their registered count. For a budget, it is the remaining share of the balance that
       pays; if two balances can pay, such as mu squared and a sum of epsilons, it is the larger of the two shares.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
-    - `drawn` are the guarantees that were paid for, with counts. None if they are not known, because the account has a
-      budget and its entries were not read; `worth` and `largest` are known in any case.
+    - `drawn` lists the guarantees that were paid for, and how often each. It is None if they are not known, because the
+      account has a budget and its entries were not read; `worth` and `largest` are known in any case.
     - `worth` has the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
     - `amounts` has a pair (balance name, units spent in the period) for each balance. The balance of a registered
-      guarantee counts uses. For most other balances, a unit is 2^-60 of the budget.
+      guarantee counts uses. Most other balances have 2^60 units when they are full.
     - `charge_uses` has the guarantees of each charge in the period, and the delta of its question. `more_like_last` is
       how many more charges like the last one can be paid. Both are None unless the account's entries were read.
     """
@@ -200,9 +200,9 @@ class AccountStatus:
     def epsilon_left_after(self, uses: Sequence[Use]) -> float | None:
         """Return the largest epsilon of one further question after a charge of `uses`; nothing is charged.
 
-        `uses` are privacy guarantees with counts, and the result is what `epsilon_left` would be. It is None if the
-        account cannot pay for `uses`, if it does not pay from a wallet (a budget in mu squared), or if it has
-        guarantees that were registered when it was opened.
+        `uses` lists privacy guarantees and how often each is used. The result is what `epsilon_left` would be. It is
+        None if the account cannot pay for `uses`, if it does not pay from a wallet (a budget in mu squared), or if it
+        has guarantees that were registered when it was opened.
         """
         totals = self.terms.totals
         if self.terms.uses or not isinstance(totals, WalletTotals):
@@ -305,7 +305,7 @@ def status_of(
 
     A cap is the joint budget of a dataset's accounts.
     - `spent` maps each balance to the units spent from it in the period. The balance of a registered guarantee, such as
-      "pure:0.1", counts uses. For most other balances, a unit is 2^-60 of the budget.
+      "pure:0.1", counts uses. Most other balances have 2^60 units when they are full.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     """
@@ -494,9 +494,10 @@ def joint_of(
 
 
 def _budget(terms: Terms) -> tuple[Use, ...]:
-    """Return all that an account with these `terms` may spend in one budget period, as guarantees with counts.
+    """Return all that an account with these `terms` may spend in one budget period, as uses.
 
-    The joint promise of a dataset's accounts composes these guarantees.
+    A use is a privacy guarantee and how often it is used. The joint promise of a dataset's accounts composes these
+    guarantees.
     """
     return terms.uses if terms.totals is None else (*terms.uses, *terms.totals.as_uses())
 

@@ -92,11 +92,11 @@ class Terms:
     - `period` is the kind of calendar period after which the budget starts afresh, or None if it never does.
     - `epsilon` and `delta` are the promise, and `unit` is the unit of privacy that is protected, such as "user".
     - `failure_share` is the share of delta for outright failures, which may reveal everything.
-    - `uses` are the guarantees, with counts, that a "setwise" account registered at its opening and draws from. `uses`
-      is empty for "filter" and "cap".
+    - `uses` lists the guarantees that a "setwise" account registered at its opening, and how often it may use each.
+      `uses` is empty for "filter" and "cap".
     - `totals` is the budget of a "filter" or a "cap". A "setwise" account may have a budget, too, for guarantees that
       it has not registered; None if it has none.
-    - `cap` is the number of the record that opened the cap from which charges are also paid, or None.
+    - `cap` is the number of the ledger record that opened the cap from which charges are also paid, or None.
     - `slices` says how a charge is paid from the cap: from a part that is reserved for the account (True), or directly.
     """
 
@@ -232,12 +232,12 @@ def charge_movements(
 ) -> list[Movement]:
     """Return the balance changes of a charge of `uses`: first of the account, then of the dataset's zCDP cap.
 
-    - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
+    - `holder` is the number of the ledger record that opened the account, and `terms` are the account's terms.
     - `cap` is the budget of the zCDP cap (a joint budget of the dataset's accounts); None if no such cap is charged.
-    - `uses` are privacy guarantees with counts, and `period` is the name of the account's budget period.
+    - `uses` lists privacy guarantees and how often each is used. `period` is the name of the account's budget period.
     - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. A full
-      balance such as "wallet" has 2^60 units. In the balance of a registered use, such as "pure:0.1", one unit is one
-      use.
+      balance such as "wallet" has 2^60 units. The balance of a guarantee that was registered at the account's opening,
+      such as "pure:0.1", counts uses.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -254,11 +254,11 @@ def account_movements(
 ) -> list[Movement]:
     """Return the changes that a charge of `uses` makes to the account's own balances in the budget period `period`.
 
-    - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
-    - `uses` are privacy guarantees with counts. A registered guarantee is taken from its own count; any other is paid
-      from the account's budget.
-    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. For most
-      balances, a unit is 2^-60 of the budget.
+    - `holder` is the number of the ledger record that opened the account, and `terms` are the account's terms.
+    - `uses` lists privacy guarantees and how often each is used. A registered guarantee is taken from its own count;
+      any other is paid from the account's budget.
+    - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. Most full
+      balances have 2^60 units.
 
     Raises `InvalidParameter` for a use that the account never pays for: one that is not registered, if the account has
     no budget, or one that is not on the menu (a fixed list of guarantees) of an account with a menu.
@@ -278,9 +278,9 @@ def account_movements(
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
     """Return the balance changes that give `uses` back to an account, because its charge paid for them without need.
 
-    `uses` are privacy guarantees, with counts, that were registered at the account's opening; each has a balance of its
-    own, in uses. `holder` is the number of the record that opened the account, and `period` the name of its budget
-    period, such as "2026-11".
+    `uses` lists guarantees that were registered at the account's opening, and how often to give back each. Each
+    guarantee has a balance of its own, which counts uses. `holder` is the number of the ledger record that opened the
+    account, and `period` the name of its budget period, such as "2026-11".
     """
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
 
@@ -289,7 +289,7 @@ def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
     """Return how many units of each balance of the cap (a dataset's joint budget) are reserved for an account.
 
     `spent` maps the names of the account's balances to units. The balance "slice:wallet" of the account, for example,
-    holds the reserved units of the cap's balance "wallet". A unit is 2^-60 of the balance's budget.
+    holds the reserved units of the cap's balance "wallet". A full balance has 2^60 units.
 
     >>> slice_balances({"slice:wallet": 5})["wallet"]
     5
@@ -302,8 +302,8 @@ def slice_payment(holder: int, price: Mapping[str, int]) -> list[Movement]:
 
     A slice is the part of a cap, a dataset's joint budget, that is reserved for one account.
 
-    `holder` is the number of the record that opened the account. `price` maps each balance of the cap to the units to
-    pay; a unit is 2^-60 of the balance's budget.
+    `holder` is the number of the ledger record that opened the account. `price` maps each balance of the cap to the
+    units to pay; a full balance has 2^60 units.
     """
     return [
         Movement(holder, WHOLE_LIFE, SLICES[balance_name], -units)
@@ -316,9 +316,9 @@ def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[M
     """Return the balance changes that move units between a cap (joint budget) and the slice reserved for an account.
 
     `holder` and `cap` are the numbers of the records that opened the account and the cap. `amounts` maps each balance
-    of the cap to the units to move; a unit is 2^-60 of the balance's budget. A positive number moves units into the
-    slice, and a negative number back to the cap. For example, `{"wallet": 5}` takes 5 units from the cap's "wallet" and
-    adds them to the account's "slice:wallet".
+    of the cap to the units to move; a full balance has 2^60 units. A positive number moves units into the slice, and a
+    negative number back to the cap. For example, `{"wallet": 5}` takes 5 units from the cap's "wallet" and adds them to
+    the account's "slice:wallet".
     """
     changes: list[Movement] = []
     for balance_name, units in sorted(amounts.items()):
@@ -343,7 +343,7 @@ def entry_movements(
 
     The other arguments:
 
-    - `holder` is the number of the record that opened the account, and `terms` are the account's terms.
+    - `holder` is the number of the ledger record that opened the account, and `terms` are the account's terms.
     - `cap` is the cap if it adds up zCDP, because each charge is then paid from the cap too. It is None if there is no
       cap, or if the account pays from a slice (its reserved part of the cap). A payment from the slice is not in the
       result.
@@ -374,7 +374,7 @@ def setwise_terms(
 ) -> Terms:
     """Return the terms of an account that draws from registered `uses`, with the overall epsilon at `delta` certified.
 
-    - `name` is the account's name, and `uses` are privacy guarantees with counts.
+    - `name` is the account's name. `uses` lists privacy guarantees, and how often the account may use each.
     - `analyst` and `dataset` say whose account it is and which data it may pay for; either may be empty.
     - With `period`, all the uses are available again in every calendar period; None: only once.
     - `wallet`, if not 0, is a mu: the account then also pays for uses that are not registered, as long as these reveal
@@ -519,8 +519,8 @@ def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool
     later answers were seen, the price may be too low; `Account.reserve` charges a higher one. Gaussian and (0,
     delta)-DP uses are never returned, because their price is right in any case.
 
-    `uses` are privacy guarantees with counts, `terms` are the account's terms, and `has_slice` says whether the account
-    pays from a slice.
+    `uses` lists privacy guarantees and how often each is used. `terms` are the account's terms, and `has_slice` says
+    whether the account pays from a slice.
     """
     # A question paid from a wallet, a menu or a slice may not be chosen after later answers were seen. Gaussian and
     # (0, delta)-DP uses have a price that is always valid.

@@ -73,10 +73,10 @@ class LeftOutShare:
 
     - `share` is the estimate, between 0 and 1.
     - `lower` and `upper` are the ends of its 95% interval.
-    - `of_first` is the most groups of one user that the share takes into account. For example, with the bound 5 and an
-      `of_first` of 40, a user with 1,000 groups adds 35 pairs to the pairs left out, and 40 to all pairs. A few users
-      with very many groups could otherwise not be told apart from noise. For a bound on rows, it is the most rows of
-      one user, of the group in which the user has the most.
+    - `of_first` limits the weight of single users: the share counts at most this many groups of a user. For example,
+      with the bound 5 and an `of_first` of 40, a user with 1,000 groups adds 35 pairs to the pairs left out, and 40 to
+      all pairs. Without this limit, the share would depend on a few users with very many groups, who cannot be told
+      apart from noise. If the bound limits rows, `of_first` is a number of rows.
     """
 
     # Groups beyond `of_first` are in neither the numerator nor the denominator of the share.
@@ -244,8 +244,8 @@ class ContributionSearch:
 
         A few users with very many groups cannot be told apart from noise. So the share counts at most
         `LeftOutShare.of_first` groups of a user. This number is the end of a bin: the largest end with which the
-        interval of the share is at most 0.05 wide. If no end gives so narrow an interval, two bins are compared, the
-        bin `last` and the bin that ends at `bound`; the number is the end of the bin after the later of the two.
+        interval of the share is at most 0.05 wide. If no end gives so narrow an interval, the number is the end of the
+        first bin that comes after both the bin `last` and the bin that ends at `bound`.
         """
         ends = self.ends
         nearest = min(max(last, ends.index(bound)) + 1, len(ends) - 1)
@@ -369,7 +369,7 @@ def _noise_of_shares(
     - The noise is the distribution of each row's difference if the exact difference is 0.
     - `ends` has the most groups of a user in each bin.
     - `of_first`: a user with more groups counts as if they had this many.
-    - `scale` is the noise scale of one bin, in units of 1 / `UNITS` users.
+    - `scale` is the noise scale of one bin, in 1,024ths of a user (`UNITS`).
 
     The result does not depend on the numbers of users. It is cached, because the sums of noise take 3 ms to compute.
     """
@@ -398,14 +398,15 @@ def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float, tuple[float, ...]]:
-    """Return (threshold for one bin, thresholds for sums of bins); noise alone hardly exceeds them, so users must.
+    """Return (threshold for one bin, thresholds for sums of bins), which noise without users hardly ever exceeds.
 
     A bin is a range of numbers of groups (or rows) per user, and a search adds Laplace noise to the number of users in
-    each bin. If the noisy number exceeds the threshold for one bin, the bin has users. The i-th threshold for sums is
-    for the sum of bin i and all later bins, because users may be spread over many bins. Thresholds are in users.
+    each bin. If the noisy number exceeds the threshold for one bin, the bin is taken to have users. The i-th threshold
+    for sums is for the sum of bin i and all later bins, because users may be spread over many bins. Thresholds are in
+    users.
 
-    - `scale` is the scale of the noise on one bin. It is in units of 1 / `UNITS` users, in which users are counted,
-      because a user may be divided between two bins.
+    - `scale` is the scale of the noise on one bin, in 1,024ths of a user (`UNITS`), because a user may be divided
+      between two bins.
     - `bins` is the number of bins.
     - `chance` bounds the probability that noise alone exceeds any of the thresholds.
     """
@@ -429,7 +430,7 @@ def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
 
 
 def divide_users(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return the number of users in each bin, in units of 1 / `UNITS` users, because users are divided between bins.
+    """Return the number of users in each bin, in 1,024ths of a user (`UNITS`), because users are divided between bins.
 
     A bin is a range of numbers of groups per user. `users[i]` is the number of users with i + 1 groups, and `ends` are
     the upper ends of the bins, in groups. A user whose number of groups lies between two ends is divided between the

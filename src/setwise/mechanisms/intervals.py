@@ -53,7 +53,7 @@ def lower_ends(
     - `miss` is the largest probability with which an exact count is below its bound.
     - `threshold`: only noisy counts above it were released (None: all were). Released counts then tend to have positive
       noise; the bounds are lowered to allow for that.
-    - `least` is the smallest value that an exact count can have.
+    - Bounds below `least`, the smallest value that an exact count can have, are raised to it.
 
     Theorem: docs/intervals.md, Lemma 2.
     Ensures: for an exact count c fixed beforehand and its noisy count x, P[bound > c | x > threshold] <= miss.
@@ -73,12 +73,12 @@ def lower_ends(
     log_miss = math.log(miss) - _TAIL_ERROR
 
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return, for each pair of a noisy count x in `x` and an exact count c in `c`, whether noise can explain x.
+        """Return, for each pair of a noisy count x in `x` and an exact count c in `c`, whether x can come from c.
 
-        Only groups are listed whose noisy counts exceed `threshold`. Noise can explain x if, among such noisy counts of
-        a group with the exact count c, a count of x or more is not too rare: P[Z >= x - c | Z > threshold - c] > miss.
-        Z is the noise, and `miss` the allowed probability of an error; both, and `threshold`, are arguments of
-        `lower_ends`. The lower end of an interval is the smallest possible c that passes.
+        A noisy count is listed only if it exceeds `threshold`. The answer is yes if, among the listed noisy counts of a
+        group with the exact count c, a count of x or more has a probability above `miss`: P[Z >= x - c | Z > threshold
+        - c] > miss, where Z is the noise. The noise, `threshold` and `miss` are arguments of `lower_ends`, the function
+        around this one. The lower end of an interval is the smallest c for which the answer is yes.
         """
         # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.
         released = noise.log_tail(threshold + 1 - c)
@@ -106,11 +106,12 @@ SHARES = np.linspace(0.0, 1.0, 501)
 
 
 def share_interval(passing: NDArray[np.intp]) -> tuple[float, float]:
-    """Return the interval (lower, upper) of a share, from the places in `SHARES` of the shares that noise can explain.
+    """Return the interval (lower, upper) of a share, given which of the tested shares the noise can explain.
 
-    The interval reaches one step of 0.2% further than the shares that pass, because a share between two tested ones may
-    pass, too. For contribution bounds the step also covers the rounding of users to units, which changes no number of
-    pairs by more than 0.05%. The interval is (0, 1) if no tested share passes.
+    The shares 0%, 0.2%, 0.4%, ..., 100% in `SHARES` were tested. `passing` has the indices of those that noise can
+    explain, in ascending order. The interval reaches one step of 0.2% further than these, because a share between two
+    tested ones may be explained, too. For contribution bounds the step also covers the rounding of users to units,
+    which changes no number of pairs by more than 0.05%. The interval is (0, 1) if `passing` is empty.
     """
     if not len(passing):
         return 0.0, 1.0

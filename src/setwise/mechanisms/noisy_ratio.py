@@ -18,9 +18,9 @@ class NoisyRatio:
 
     - `reach` is the largest absolute value that the quotient of the exact numbers can have. Quotients of noisy numbers
       are limited to [-reach, reach].
-    - `explained` says how far noise alone can move the numbers. For the exact quotient theta, |noisy sum - theta *
-      noisy number| is at most `explained(theta)`, except with a small probability: the probability with which intervals
-      may miss. So the interval has every theta for which this holds. `explained` is convex.
+    - `explained` is a convex function that bounds what noise alone can do. If theta is the exact quotient, |noisy sum -
+      theta * noisy number| is at most `explained(theta)`, except with a small probability, with which intervals may
+      miss. So the interval has every theta for which this holds.
     """
 
     # The interval consists of the theta in [-reach, reach] with |sum - theta * number| <= explained(theta). These theta

@@ -21,7 +21,7 @@ _Count = TypeVar("_Count", int, float)
 def with_noise(counts: NDArray[np.int64], noise: Noise, randomness: Randomness) -> NDArray[np.int64]:
     """Return the exact `counts`, each with a draw of `noise` added; `randomness` is the source of random bits.
 
-    The draws are independent. Only with `SharedGaussianNoise`, all draws have a part of the noise in common.
+    The draws are independent, except with `SharedGaussianNoise`: its draws have a part of the noise in common.
     """
     return counts + noise.draw(len(counts), randomness)
 
@@ -57,9 +57,9 @@ UNCLEAR_QUANTILE = (
 def mark_reasons(interval_note: str) -> str:
     """Return the sentences in `interval_note` that say why values are marked unreliable.
 
-    `interval_note` is the text of an answer about its intervals. Answers that an early version stored have none of
-    these sentences in it. The result is then the sentence `UNRELIABLE`, which says that noise may be as large as the
-    value.
+    `interval_note` is the text of an answer that explains its intervals and marks; it can have other sentences, too.
+    The notes of answers that an early version stored have no sentence about marks. The result is then the sentence
+    `UNRELIABLE`, which says that noise may be as large as the value.
     """
     reasons = (UNRELIABLE, UNCLEAR, UNCLEAR_QUANTILE)
     return " ".join(reason for reason in reasons if reason in interval_note) or UNRELIABLE
@@ -68,8 +68,8 @@ def mark_reasons(interval_note: str) -> str:
 def noise_may_dominate(value: float | None, interval: tuple[float, float] | None) -> bool:
     """Return whether noise may be as large as the released number `value`, which is then marked unreliable.
 
-    It may be if `interval`, the confidence interval of the number, is at least twice as wide as the absolute value. The
-    result is False without a number or an interval, or if the interval has width 0.
+    The result is True if `interval`, the confidence interval of the number, is at least twice as wide as the number's
+    absolute value. It is False if `value` or `interval` is None, or if the interval has width 0.
 
     >>> noise_may_dominate(30, (0, 75)), noise_may_dominate(100, (60, 140)), noise_may_dominate(0, (0, 0))
     (True, False, False)
@@ -141,7 +141,7 @@ class Release:
     """The result of one run of a mechanism.
 
     - `items` are the released groups, highest first.
-    - `spent` are the guarantees, with counts, that the run cost.
+    - `spent` is the privacy cost of the run: guarantees and how often each was used.
     - `complete` is False if a top k found fewer than k groups, or if a limit may have left out groups.
     - `noise` is the noise that was added to the counts; None if no counts are released.
     - `selection` says how noisy counts decided which groups are listed; None if that was decided before.
@@ -230,8 +230,8 @@ def shown_count(noisy: _Count, least: int = 0) -> _Count:
 def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tuple[Item, ...]:
     """Return released items for the group keys `labels` with the `noisy` counts, highest count first, then by label.
 
-    `least` is the smallest exact count that a listed group can have; see `shown_count`.
-    The order depends only on released numbers.
+    Each item also has the count to show to people: the noisy count, raised to `least` if it is lower. `least` is the
+    smallest exact count that a listed group can have. The order depends only on released numbers.
     """
     pairs = sorted(zip(labels, noisy, strict=True), key=lambda pair: (-pair[1], pair[0]))
     return tuple(Item(label=label, count=shown_count(value, least), noisy=value) for label, value in pairs)

@@ -320,7 +320,7 @@ class RunningTotals:
         return math.ldexp(self.noise_scale, -self.bits)
 
     def uses(self) -> tuple[Use, ...]:
-        """Return the privacy cost of the releases of all periods, as mechanism uses (guarantees with counts).
+        """Return the privacy cost of the releases of all periods: guarantees and how often each is used.
 
         It is one Gaussian use. If groups are private, it is also one use that reveals nothing unless it fails, which
         happens with probability at most `failure`.

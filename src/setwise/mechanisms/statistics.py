@@ -530,7 +530,7 @@ class GroupRelease:
 
     - `labels` are the groups.
     - `estimates` has for each group one estimate per statistic.
-    - `spent` are the guarantees, with counts, that the release cost.
+    - `spent` is the privacy cost of the release: guarantees and how often each was used.
     - `complete` is False if the release that found private groups may have missed some.
     - `users` has for each group the noisy number of its users; None if no such number was released.
     """
@@ -576,7 +576,7 @@ class GroupStatistics:
             )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of one release, as uses (guarantees with counts).
+        """Return the largest privacy cost of one release, as uses (guarantees and how often each is used).
 
         The cost includes finding the groups, if they are not public, and releasing the statistics of each group.
 
@@ -629,12 +629,12 @@ class GroupStatistics:
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
-        """Return the privacy cost of releasing the statistics for `groups` groups, as guarantees with counts.
+        """Return the privacy cost of releasing the statistics for `groups` groups: guarantees and numbers of uses.
 
         One release needs each guarantee once for each group whose statistics one user can change. A user is in at most
-        as many groups as the contribution bound (the field `contributions`; None if there is none). So the count of
-        each guarantee is the smaller one of `groups` and that bound. A `groups` of None stands for any number of
-        groups.
+        as many groups as the contribution bound (the field `contributions`; None if there is none). So the number of
+        uses of each guarantee is the smaller one of `groups` and that bound. A `groups` of None stands for any number
+        of groups.
 
         Raises: `InvalidParameter` if `groups` and the contribution bound are both None, because the cost is then
         unbounded.

@@ -103,6 +103,9 @@ def _round(count: Fraction) -> int:
 def non_increasing(values: Sequence[int]) -> list[Fraction]:
     """Return the non-increasing, non-negative sequence closest to `values` in l2, as exact fractions.
 
+    Noisy counts of groups whose order is known, highest first, are replaced by it, so that they fit the order and none
+    is negative.
+
     Theorem: BarlowBaBrBr72 (pool adjacent violators; bounded isotonic regression).
 
     >>> [str(value) for value in non_increasing([5, 1, 2, -2])]
@@ -125,7 +128,7 @@ def non_increasing(values: Sequence[int]) -> list[Fraction]:
 class LaplaceCounts:
     """Laplace noise on counts, of scale per_item * scale, where per_item is the most that one user adds to a count.
 
-    It costs (1/scale)-DP for each count that can differ between neighbouring tables.
+    The noise costs (1/scale)-DP for each count that can differ between neighbouring tables.
     """
 
     scale: Fraction
@@ -244,7 +247,7 @@ class TwoPhaseTopK:
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
-        """Return the privacy cost, as uses (guarantees with counts), of releasing noisy counts for picked groups.
+        """Return the privacy cost of noisy counts for picked groups: the guarantee of a count and its number of uses.
 
         `labels` is how many groups were picked. One user can change at most `contributions` of their counts, so the
         cost is one use of the noise for each of min(`labels`, `contributions`) counts.
@@ -256,7 +259,8 @@ class TwoPhaseTopK:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the largest privacy cost of one release, which picks groups and counts them.
 
-        The cost is stated as uses (guarantees with counts). A release costs less if fewer groups are found.
+        The cost is stated as uses (guarantees and how often each is used). A release costs less if fewer groups are
+        found.
         """
         return self.discovery.guarantees() + self._count_uses(self._picks)
 
@@ -273,10 +277,10 @@ class TwoPhaseTopK:
         return replace(error, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the picked groups in order with their noisy counts, and the uses (guarantees with counts) spent.
+        """Return the picked groups in order with their noisy counts, and with the privacy cost of this release.
 
         `histogram` has the exact counts, and `randomness` is the source of the noise. If fewer groups are picked than
-        planned, fewer uses are spent.
+        planned, the cost is lower.
         """
         discovered = self.discovery.release(histogram, randomness)
         noise = self.noise

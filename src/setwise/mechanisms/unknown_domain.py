@@ -145,8 +145,8 @@ class UnknownLaplace:
       depends on the next highest count. None: all positive counts take part, and the threshold is fixed.
 
     Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin of docs/intervals.md, Proposition 1, on the integers.
-    Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace uses of epsilon 1/scale
-    each, outside of an event of probability delta.
+    Ensures: with a limit, a release is (contributions/scale, delta)-DP. Without a limit, it costs `contributions`
+    Laplace uses of epsilon 1/scale each, except in an event of probability delta.
     """
 
     # With a `limit` the threshold is `margin` + per_item above the lowest of the counts read (or above 0 if there are
@@ -169,7 +169,7 @@ class UnknownLaplace:
         """The integer Laplace noise that is added to each count.
 
         If the field `limit` is set, only the groups with the `limit` highest counts can be released. The threshold then
-        depends on the data, so that noise of this kind is added to the threshold, too.
+        depends on the data, so it gets noise of this kind, too.
         """
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 
@@ -210,7 +210,7 @@ class UnknownLaplace:
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release, as uses (guarantees with counts).
+        """Return the privacy cost of one release, as uses (guarantees and how often each is used).
 
         `limit` is the most groups that the release may count, or None. The cost depends on it:
 
@@ -316,8 +316,8 @@ class TruncatedGaussian:
     def cutoff(self) -> int:
         """The number that a noisy count must exceed for its group to be released.
 
-        It is the truncation level `bound`, which the noise never exceeds or, if the `threshold` of the paper was asked
-        for, this level plus the most that one user adds to a count.
+        The field `threshold` decides. TIGHT: the result is the truncation level `bound`, which the noise never exceeds.
+        PAPER: it is this level plus the most that one user adds to a count.
         """
         return self.threshold.cutoff(self.bound, self.per_item)
 
@@ -426,7 +426,7 @@ class UnknownGaussian:
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
+        """Return the privacy cost of one release, as mechanism uses (guarantees and how often each is used).
 
         The cost is one use of Gaussian noise of parameter `sigma` for each of the at most `contributions` groups of one
         user, and one (0, `delta`)-DP use for the threshold that hides rare groups: with probability at most `delta`, a
@@ -528,7 +528,7 @@ class UnknownGumbel:
         return self.per_item + ceil_divide(gap.numerator, gap.denominator)
 
     def _uses(self, picks: int) -> tuple[Use, ...]:
-        """Return the privacy cost of `picks` picks as two mechanism uses (guarantees with counts).
+        """Return the privacy cost of `picks` picks as two mechanism uses (guarantees and how often each is used).
 
         A pick returns the group with the highest remaining noisy count, or finds that the noisy threshold is higher.
 
@@ -542,7 +542,7 @@ class UnknownGumbel:
         )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of one release, as uses (guarantees with counts).
+        """Return the largest privacy cost of one release, as uses (guarantees and how often each is used).
 
         The cost is k bounded-range uses, one for each pick (the choice of the next highest noisy count), and one use
         that reveals nothing unless it fails, with probability at most `delta`. It fails if the threshold is exceeded by
@@ -658,6 +658,10 @@ def _above(
 
 
 def _top_and_next(histogram: Histogram, limit: int) -> tuple[Histogram, int]:
-    """Return the histogram of the `limit` highest counts, and the next lower count, which is 0 if there is none."""
+    """Return the histogram of the `limit` highest counts, and the next lower count, which is 0 if there is none.
+
+    Only the groups of the histogram can be released. The caller computes from the next count how high a noisy count
+    must be for a release.
+    """
     top = histogram.ranked(limit + 1)
     return top.first(limit), int(top.counts[limit]) if len(top) > limit else 0

@@ -110,9 +110,10 @@ def user_share(groups: int) -> int:
 def user_root(groups: int) -> int:
     """Return floor(2^14 / sqrt(groups)): what a user adds, for each of their `groups` groups, to a sum.
 
-    The sum is released with noise, in a step called the survey, to estimate how many groups users have before private
-    groups are searched. The user adds about 2^14 sqrt(groups) in total. Without the square root, a user of many groups
-    would change the sum more, so that it would need more noise.
+    So a user with n groups adds about 2^14 sqrt(n) in total. The sum over all users is released with noise, in a step
+    called the survey, before private groups are searched. Divided by the number of users, it shows how many groups
+    users have. Square roots are summed, and not the numbers of groups, because one user of many groups then changes the
+    sum less, so that it needs less noise.
     """
     # The units are coarser than those of weights, because the noise of the survey is wider and noise can be drawn only
     # up to a largest width.
@@ -302,11 +303,11 @@ class WeightedRounds:
         return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of a whole search for private groups, as uses (guarantees with counts).
+        """Return the largest privacy cost of a whole search: guarantees and how often each is used.
 
-        A search begins with a survey, which estimates the number of users. Then it runs rounds, each of which finds
-        groups by noisy sums of users' weights. The cost is the same whatever the rounds find, and whether or not all
-        rounds are run.
+        A search for private groups begins with a survey, which estimates the number of users. Then it runs rounds, each
+        of which finds groups by noisy sums of users' weights. The cost is the same whatever the rounds find, and
+        whether or not all rounds are run.
         """
         gaussians = [Use(Gaussian(sigma=float(sigma))) for sigma in (self.survey_sigma, *self.sigmas)]
         failure = Use(ApproxDP(epsilon=0.0, delta=float_above(self.failures[0])), len(_SHAPES))
@@ -444,8 +445,9 @@ class WeightedRounds:
         further round pays off if the groups found so far held much of the weight, which their users can then give to
         other groups.
 
-        `state` has the released numbers of earlier rounds, from which this is estimated. Before the first round, the
-        estimate is how few users a group may have that the round can find.
+        `state` has the released numbers of earlier rounds, from which this weight is estimated. Before the first round
+        no group is found yet. That round then spends one use if one use is expected to find every group that has at
+        least a tenth of all users.
         """
         # A further round pays off only if the groups found so far have much of the users' weight, which users then give
         # to their other groups.
@@ -461,14 +463,15 @@ class WeightedRounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveredCounts:
-    """A mechanism that finds private groups in `rounds` and then counts the groups found with Gaussian noise.
+    """A mechanism that first finds private groups and then counts the groups found, with Gaussian noise.
 
+    - `rounds` is the mechanism that finds the groups.
     - `contributions` is the largest number of found groups in which one user is counted.
     - `per_item` is the most that a user adds to a group.
     - `sigma`: the noise has standard deviation at most per_item * `sigma`.
-    - `keeps_bound`: if users turn out to have few groups, a smaller limit than `contributions` is used, because it
-      needs less noise. True forbids this. It is True if a private search has found `contributions`, because the answer
-      then states which share of the table this very limit leaves out.
+    - `keeps_bound`: if False, and if users turn out to have few groups, users are counted in fewer groups than
+      `contributions`, because that needs less noise. It is True if `contributions` was chosen by a private search: the
+      answer then states which share of the table this number leaves out, so the number must not change.
     """
 
     # `keeps_bound` is for a bound that a private search found, because the answer states the share of (user, group)
@@ -529,7 +532,7 @@ class DiscoveredCounts:
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the largest privacy cost of a release, as uses (guarantees with counts).
+        """Return the largest privacy cost of a release, as uses (guarantees and how often each is used).
 
         It is the cost of the rounds that find groups, and for the counts one Gaussian use of parameter `sigma` for each
         of the at most `contributions` groups in which a user counts.

@@ -78,9 +78,9 @@ class ChainCheck:
     """Verifier of one account: recomputes the hash chain of its entries, and the units that each entry should spend.
 
     - `record` is the account's opening, and `cap` the joint budget of the dataset's accounts, or None.
-    - `tally` sums up, over all accounts, the units spent from each balance, such as "wallet"; for most balances, a unit
-      is 2^-60 of the budget. The verifier adds to it the units that each entry should have spent. Its caller then
-      compares the sums with the stored balances.
+    - `tally` sums up, over all accounts, the units spent from each balance, such as "wallet"; most full balances have
+      2^60 units. The verifier adds to it the units that each entry should have spent. Its caller then compares the sums
+      with the stored balances.
     - `witnesses` has, for some positions of entries, the hash that the entry must have, because it was signed or stored
       outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
@@ -331,16 +331,15 @@ class ChainCheck:
     def _account_spent(self, period: str) -> dict[str, int]:
         """Return what the account has spent so far of each balance in the budget period `period`.
 
-        The result maps names to units. A full balance such as "wallet" (mu squared) has 2^60 units; in the balance of a
-        registered use, such as "pure:0.1", one unit is one use.
+        The result maps names to units. A full balance such as "wallet" (mu squared) has 2^60 units; the balance of a
+        guarantee that was registered at the account's opening, such as "pure:0.1", counts uses.
         """
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 
     def _spent_units(self, period: str, balance_name: str) -> int:
         """Return how many units the account has spent so far of one balance in the budget period `period`.
 
-        `balance_name` is the balance's name, such as "wallet" (mu squared), in which one unit is 2^-60 of the full
-        balance.
+        `balance_name` is the balance's name, such as "wallet" (mu squared), of which a full balance has 2^60 units.
         """
         return self._tally.get((self._account_id, period, balance_name), 0)
 

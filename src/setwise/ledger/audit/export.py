@@ -142,8 +142,8 @@ class _Account:
         - `moved` maps each of the account's own balances to its change in units, as the export lists it; None if it
           lists none. All other changes are computed from `contents` and `spent`.
 
-        A full balance such as "wallet" has 2^60 units. In the balance of a registered use, such as "pure:0.1", one unit
-        is one use.
+        A full balance such as "wallet" has 2^60 units. The balance of a guarantee that was registered at the account's
+        opening, such as "pure:0.1", counts uses.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)
@@ -175,8 +175,8 @@ class _Account:
         """Return the balance change `move`, made smaller if it exceeds the remaining balance only by a rounding error.
 
         The change is a price that this machine computed. The machine that accepted the charge may have computed a
-        slightly smaller one. `uses` are the privacy guarantees, with counts, that the change pays for. `spent` maps
-        each balance to the units spent from it before.
+        slightly smaller one. `uses` lists the privacy guarantees that the change pays for, and how often each. `spent`
+        maps each balance to the units spent from it before.
         """
         totals = self.terms.totals
         if move.balance_name != WALLET or not isinstance(totals, WalletTotals):

@@ -58,8 +58,9 @@ def read_key(path: Path) -> bytes:
 class KeptHead:
     """The identity of a signed head: its number among the ledger's records, its timestamp `at`, and its hash.
 
-    A signed head is a signed record of where every account's chain of entries ended. Its identity is stored outside the
-    database, to notice if an older copy of the database is put back. `at` is in microseconds since 1970.
+    A signed head is a record of where every account's chain of entries ended, signed with a secret key. Its identity is
+    stored outside the database, to notice if an older copy of the database is put back. `at` is in microseconds since
+    1970.
     """
 
     number: int
@@ -70,7 +71,7 @@ class KeptHead:
     def of(cls, record: Record) -> "KeptHead":
         """Return the number, timestamp and hash of `record`, which is a signed head of the ledger.
 
-        A signed head is a signed record of where every account's chain of entries ended.
+        A signed head is a record of where every account's chain of entries ended, signed with a secret key.
         """
         return cls(record.holder, record.at, record.hash)
 
@@ -78,8 +79,9 @@ class KeptHead:
 class HeadFile:
     """The file at `path`, outside the database, that keeps the number, the time and the hash of the last signed head.
 
-    A signed head is a signed record, inside the ledger, of where every account's chain of entries ended. If somebody
-    puts an older copy of the database back, the ledger lacks the head that this file names, and verification notices.
+    A signed head is a record inside the ledger of where every account's chain of entries ended, signed with a secret
+    key. If somebody puts an older copy of the database back, the ledger lacks the head that this file names, and
+    verification notices.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,16 +91,16 @@ class HeadFile:
     def beside(cls, key: Path) -> "HeadFile":
         """Return the default file that keeps the last signed head: the file beside the signing key's file.
 
-        A signed head is a signed record of where every account's chain of entries ended. The file's path is `key`, the
-        path of the signing key, with `.head` added.
+        A signed head is a record of where every account's chain of entries ended, signed with a secret key. The file's
+        path is `key`, the path of the signing key, with `.head` added.
         """
         return cls(key.with_name(f"{key.name}.head"))
 
     def read(self) -> KeptHead | None:
         """Return the number, time and hash of the last signed head, which this file keeps; None if there is no file.
 
-        A signed head is a signed record of where every account's chain of entries ended. The file does not contain the
-        signature, which is therefore not checked here.
+        A signed head is a record of where every account's chain of entries ended, signed with a secret key. The file
+        does not contain the signature, which is therefore not checked here.
 
         Raises `InvalidParameter` if the file cannot be read, or lacks the number, the time or the hash.
         """
@@ -126,8 +128,8 @@ class HeadFile:
     def keep(self, head: KeptHead) -> None:
         """Replace the content of this file by `head`, the last signed head, unless the file has a later one.
 
-        A signed head is a signed record of where every account's chain of entries ended. Only the file's owner can read
-        the file. Raises `InvalidParameter` if the file cannot be written.
+        A signed head is a record of where every account's chain of entries ended, signed with a secret key. Only the
+        file's owner can read the file. Raises `InvalidParameter` if the file cannot be written.
         """
         earlier_head = self.read()
         if earlier_head is not None and earlier_head.number > head.number:
@@ -163,9 +165,9 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
 def check_heads(connection: Connection, records: list[Record], key: bytes) -> dict[str, list[object]]:
     """Check that the ledger has the entries that signed heads cover; return the last signed entry of each account.
 
-    A signed head is a signed record of where every account's chain of entries ended. The result is {account name:
-    [position, hash]}, the number and the hash of the last entry that a head covers. `records` are all openings and
-    audit events of the ledger, and `key` is the signing key. Raises `StoreFailed`, naming the first fault.
+    A signed head is a record of where every account's chain of entries ended, signed with a secret key. The result is
+    {account name: [position, hash]}, the number and the hash of the last entry that a head covers. `records` are all
+    openings and audit events of the ledger, and `key` is the signing key. Raises `StoreFailed`, naming the first fault.
     """
     # The chain of records, every signature, and the hashes of all entries since the last head are recomputed. Prices
     # and balances are not; `verify` recomputes them.
@@ -225,8 +227,8 @@ def _check_continues(connection: Connection, account: Any, end: tuple[int, str],
 def check_kept(records: Iterable[Record], kept: KeptHead | None) -> Iterator[Fault]:
     """Yield a fault if `records`, all openings and audit events of the ledger, lack the signed head `kept`.
 
-    `kept` was stored outside the database. It is a signed record of where every account's chain of entries ended.
-    Yields nothing if `kept` is None.
+    `kept` was stored outside the database. It is a record of where every account's chain of entries ended, signed with
+    a secret key. Yields nothing if `kept` is None.
     """
     if kept is not None and kept.hash not in {record.hash for record in records if record.holder == kept.number}:
         when = f"{moment_of(kept.at):%Y-%m-%d %H:%M:%S}"
@@ -243,8 +245,8 @@ def adopt_head(
 ) -> KeptHead | None:
     """Check the ledger against `kept`, the signed head stored outside the database; return the head to store next.
 
-    A head is a signed record of where every account's chain of entries ended. The result is the last head in the
-    ledger, or None if the ledger has no head.
+    A head is a record of where every account's chain of entries ended, signed with a secret key. The result is the last
+    head in the ledger, or None if the ledger has no head.
     - `key` is the signing key.
     - `kept` is None if no head is stored outside the database yet. If the ledger has heads, one of them must be recent
       in this case, because somebody may have put back an old copy of the database, which has only old heads.
@@ -277,8 +279,8 @@ def check_signatures(
 ) -> Iterator[Fault]:
     """Yield a fault for each of the `heads` that was not signed with `key`, and a fault if no head is recent.
 
-    A head is a signed record of where every account's chain of entries ended. Without a recent head, somebody may have
-    cut off the end of the ledger together with the latest heads.
+    A head is a record of where every account's chain of entries ended, signed with a secret key. Without a recent head,
+    somebody may have cut off the end of the ledger together with the latest heads.
 
     Whether a head is recent is checked only if `oldest` is not None: some head must then have a timestamp (microseconds
     since 1970) of at least `oldest` and, if `latest` is not None, of at most `latest`.

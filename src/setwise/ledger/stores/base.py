@@ -21,7 +21,7 @@ class Movement:
 
     A balance is an amount of budget of an account or of a cap (a dataset's joint budget).
 
-    - `holder` is the number of the record that opened the account or cap.
+    - `holder` is the number of the ledger record that opened the account or cap.
     - `period` is the budget period, such as "2026-11", or "" for a balance that never starts afresh.
     - `balance_name` is "wallet" (mu squared), for example, or the written form of a registered guarantee, such as
       "pure:0.1".
@@ -36,8 +36,8 @@ class Movement:
 def write_moves(movements: Iterable[Movement]) -> str:
     """Return `movements`, the changes of budget balances by an entry, as JSON: a list of [holder, period, name, units].
 
-    The order is kept. `holder` is the number of the record that opened the account or cap (a dataset's joint budget),
-    and the name is that of the balance, such as "wallet" (mu squared).
+    The order is kept. `holder` is the number of the ledger record that opened the account or cap (a dataset's joint
+    budget), and the name is that of the balance, such as "wallet" (mu squared).
     """
     return canonical([[move.holder, move.period, move.balance_name, move.amount] for move in movements])
 
@@ -57,7 +57,7 @@ def read_moves(text: str) -> list[Movement]:
 class Draft:
     """An entry to append to an account's hash chain, with its balance changes; the store assigns its position and hash.
 
-    - `holder` is the number of the record that opened the account, `contents` is, for example, a charge.
+    - `holder` is the number of the ledger record that opened the account, `contents` is, for example, a charge.
     - `at` is the timestamp in microseconds since 1970.
     - `movements` are the balance changes that the entry makes.
     - `position` is the position in the chain for which the entry's price was computed. If another entry has taken it,
@@ -130,7 +130,7 @@ class Store(Protocol):
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
         """Append one or more entries to an account in one transaction, with no other entry between; return the last.
 
-        - `holder` is the number of the record that opened the account.
+        - `holder` is the number of the ledger record that opened the account.
         - `drafts(connection)` reads the account's balances and returns the entries with the prices that follow from
           these balances. The first entry must state the `position` for which it was priced. The function must have no
           side effects, because it is called again if a concurrent entry makes the prices outdated.

@@ -167,7 +167,7 @@ def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
     """Store the balance changes of an account's entries in the column `moves` of these entries.
 
     `moves` has one JSON text per entry, in the order of the account's entries: the first text is for the entry with the
-    position 1. `holder` is the number of the record that opened the account.
+    position 1. `holder` is the number of the ledger record that opened the account.
     """
     entry_of_row = (entries.c.holder == holder) & (entries.c.position == bindparam("place"))
     rows = [{"place": position, "text": text} for position, text in enumerate(moves, 1)]

@@ -86,7 +86,7 @@ class PostgresqlStore:
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
         """Append one or more entries to an account in one transaction, with no other entry between; return the last.
 
-        - `holder` is the number of the record that opened the account.
+        - `holder` is the number of the ledger record that opened the account.
         - `drafts(connection)` reads the account's balances and returns the entries with the prices that follow from
           these balances. The function may be called several times, because a concurrent entry makes the prices
           outdated.

@@ -32,7 +32,7 @@ class AccountCounters:
 def account_counters(connection: Connection, holder: int) -> AccountCounters:
     """Return the number of entries, the number of charges, and the state of an account.
 
-    `holder` is the number of the record that opened the account.
+    `holder` is the number of the ledger record that opened the account.
     """
     columns = (accounts.c.entries, accounts.c.charges, accounts.c.state)
     return AccountCounters(*connection.execute(select(*columns).where(accounts.c.holder == holder)).one())
@@ -41,10 +41,10 @@ def account_counters(connection: Connection, holder: int) -> AccountCounters:
 def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]:
     """Return how many units of each balance an account or cap has spent in the budget period `period`.
 
-    `holder` is the number of the record that opened the account or cap (a dataset's joint budget). For example,
-    {"wallet": 2^58} is a quarter of the wallet (a budget of mu squared), because a full wallet has 2^60 units; in the
-    balance of a registered use, such as "pure:0.1", one unit is one use. Balances that no entry of the ledger has
-    changed in the period are left out.
+    `holder` is the number of the ledger record that opened the account or cap (a dataset's joint budget). For example,
+    {"wallet": 2^58} is a quarter of the wallet (a budget of mu squared), because a full wallet has 2^60 units; the
+    balance of a guarantee that was registered at the account's opening, such as "pure:0.1", counts uses. Balances that
+    no entry of the ledger has changed in the period are left out.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -78,8 +78,8 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
     """Return the values that the price of an account's next charge depends on, read in one statement.
 
     They are the units that the account has spent in the budget period `period`, the number of its entries, and whether
-    the dataset's joint budget has dropped one of its two balances. `holder` is the number of the record that opened the
-    account.
+    the dataset's joint budget has dropped one of its two balances. `holder` is the number of the ledger record that
+    opened the account.
     """
     rows = connection.execute(_PRICED, {"holder": holder, "period": period}).all()
     return PricingState(
@@ -92,10 +92,11 @@ def pricing_state(connection: Connection, holder: int, period: str) -> PricingSt
 def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
     """Return what an account or cap has spent of each balance that never starts afresh, and lock these balances.
 
-    The result maps names of balances to units. A full balance such as "wallet" (mu squared) has 2^60 units; in the
-    balance of a registered use, such as "pure:0.1", one unit is one use. No other transaction can change the locked
-    balances before this transaction ends. (SQLite locks no rows, because it has only one writer at a time.) `holder` is
-    the number of the record that opened the account or the cap (the joint budget of a dataset's accounts).
+    The result maps names of balances to units. A full balance such as "wallet" (mu squared) has 2^60 units; the balance
+    of a guarantee that was registered at the account's opening, such as "pure:0.1", counts uses. No other transaction
+    can change the locked balances before this transaction ends. (SQLite locks no rows, because it has only one writer
+    at a time.) `holder` is the number of the ledger record that opened the account or the cap (the joint budget of a
+    dataset's accounts).
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}
@@ -105,7 +106,7 @@ def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
 class Slice:
     """The part of one balance of a cap (the joint budget of a dataset's accounts) that is reserved for one account.
 
-    - `holder` is the number of the record that opened the account, and `name` the account's name.
+    - `holder` is the number of the ledger record that opened the account, and `name` the account's name.
     - `balance_name` is "slice:wallet" for units of the cap's balance "wallet", for example.
     - `units` is the number of reserved units.
     - `at` is the timestamp of the account's last entry, in microseconds since 1970.
@@ -121,8 +122,8 @@ class Slice:
 def slices_of(connection: Connection, cap: int) -> list[Slice]:
     """Return a `Slice` for every part of the cap that is reserved for one account.
 
-    `cap` is the number of the record that opened the cap, the joint budget of a dataset's accounts. A cap has several
-    balances, such as "wallet" (mu squared); each `Slice` is a part of one balance.
+    `cap` is the number of the ledger record that opened the cap, the joint budget of a dataset's accounts. A cap has
+    several balances, such as "wallet" (mu squared); each `Slice` is a part of one balance.
     """
     columns = (accounts.c.holder, accounts.c.name, balances.c.what, balances.c.spent, accounts.c.at)
     query = (
@@ -162,7 +163,7 @@ def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
 def entry_under(connection: Connection, holder: int, account: str, kind: EntryKind, key: str) -> Entry | None:
     """Return the account's entry of this `kind` under the idempotency `key`, or None if there is no such entry.
 
-    `holder` is the number of the record that opened the account, and `account` the account's name.
+    `holder` is the number of the ledger record that opened the account, and `account` the account's name.
     """
     query = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
     row = connection.execute(query).mappings().one_or_none()
@@ -174,8 +175,8 @@ class SettlementState:
     """The facts about a charge that decide whether an answer with a refund can be stored for it, read in one statement.
 
     - `entries` is the number of the account's entries.
-    - `charged` has the guarantees that the charge paid for, with counts, as JSON text such as `["pure:0.1x3"]`; None if
-      there is no such charge.
+    - `charged` has the guarantees that the charge paid for, and how often each, as JSON text such as `["pure:0.1x3"]`;
+      None if there is no such charge.
     - `is_settled` says whether the charge has its answer already.
     - `has_releases` says whether parts of the answer were released before, which forbids a refund.
     """
@@ -203,7 +204,8 @@ def settlement_state(connection: Connection, holder: int, charge_key: str) -> Se
     The facts are what was charged, whether the charge has its answer already, whether parts of the answer were
     released, and how many entries the account has.
 
-    `charge_key` is the idempotency key of the charge. `holder` is the number of the record that opened the account.
+    `charge_key` is the idempotency key of the charge. `holder` is the number of the ledger record that opened the
+    account.
     """
     values = {"holder": holder, "key": charge_key, "begins": f"{charge_key}\n", "ends": f"{charge_key}\x0b"}
     entry_count, charged, settled, released = connection.execute(_SETTLEMENT, values).one()
@@ -236,7 +238,7 @@ _MOVEMENTS_AFTER = (
 def entries_of(connection: Connection, holder: int, account: str, after: int = 0) -> Iterator[Entry]:
     """Yield the entries of an account in order, beginning after the entry at position `after` (0: from the first).
 
-    `holder` is the number of the record that opened the account, and `account` the account's name.
+    `holder` is the number of the ledger record that opened the account, and `account` the account's name.
     """
     return (read_entry(account, row) for row in entry_rows(connection, holder, after))
 
@@ -244,8 +246,8 @@ def entries_of(connection: Connection, holder: int, account: str, after: int = 0
 def entry_rows(connection: Connection, holder: int, after: int) -> Generator[RowMapping, None, None]:
     """Yield the rows of an account's entries in order, beginning after the position `after` (0: from the first).
 
-    `holder` is the number of the record that opened the account. Close the generator if it is not read to its end,
-    because its rows come from a cursor on the server.
+    `holder` is the number of the ledger record that opened the account. Close the generator if it is not read to its
+    end, because its rows come from a cursor on the server.
     """
     while True:
         count, place = 0, {"the_holder": holder, "after": after}
@@ -261,7 +263,7 @@ def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Mov
     """Yield a pair (position, change) for every change of a budget balance by an account, in the order of its entries.
 
     `position` is the place of the entry that made the change in the account's hash chain. `holder` is the number of the
-    record that opened the account.
+    ledger record that opened the account.
     """
     after: tuple[int, int, str] = (-1, 0, "")
     while True:
@@ -277,7 +279,7 @@ def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Mov
 def moves_of(connection: Connection, holder: int) -> list[str]:
     """Return one JSON text for each entry of an account, with the changes of budget balances that the entry made.
 
-    The texts are in the order of the entries. `holder` is the number of the record that opened the account.
+    The texts are in the order of the entries. `holder` is the number of the ledger record that opened the account.
     """
     moved: dict[int, list[Movement]] = {}
     columns = (movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)

@@ -207,9 +207,9 @@ class SqliteStore:
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:  # noqa: ARG002 - one writer
         """Append one or more entries to an account in one transaction, with no other entry between; return the last.
 
-        `holder` is the number of the record that opened the account. `drafts(connection)` reads the account's balances
-        and returns the entries, with prices computed from these balances. If another entry is appended meanwhile, the
-        prices may be wrong, so `drafts` is called again.
+        `holder` is the number of the ledger record that opened the account. `drafts(connection)` reads the account's
+        balances and returns the entries, with prices computed from these balances. If another entry is appended
+        meanwhile, the prices may be wrong, so `drafts` is called again.
         """
         # Without the write lock at first, so that other writers need not wait for prices.
         for _ in range(OPTIMISTIC_ATTEMPTS):

@@ -111,8 +111,8 @@ class BudgetSplit:
     - `name` is the mechanism.
     - `counts`: some mechanisms pick groups first and then count the picked groups. This is the kind of noise on such
       counts; `NONE` if no counts follow picks.
-    - `share` is the part, from 0 to 1, of the budget's delta for a threshold on noisy counts, which hides private
-      groups that only one user has; 0 without such a threshold.
+    - `share` is the part, from 0 to 1, of the budget's delta that pays for a threshold on noisy counts. The threshold
+      hides private groups that only one user has. Without such a threshold, `share` is 0.
     - `ratio` is the noise scale of the counts that follow picks, divided by the noise scale of the picks.
     - `scale` is the estimated noise scale that just fits the budget, in units of the most that one user adds to a
       count.
@@ -134,8 +134,8 @@ def splits(bounds: Bounds, total: Total) -> tuple[BudgetSplit, ...]:
 
     A `BudgetSplit` divides the budget `total` between finding groups and counting them; of all divisions that were
     tried, it is the one with about the smallest estimated error. The splits are sorted by `merit`, the estimated error
-    of the whole plan, smallest first. `bounds` has the query's k (how many groups a top-k query asks for), public
-    groups and limits per user.
+    of the whole plan, smallest first. `bounds` describes the query: k (how many groups a top k asks for), its public
+    groups, and limits on what one user adds.
     """
     best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(best_splits, key=lambda split: split.merit))
@@ -146,8 +146,8 @@ def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountN
 
     Some mechanisms first pick groups and then release noisy counts of them; the second member is the kind of noise on
     these counts. It is `NONE` for mechanisms that add noise to every count instead, and if no counts are wanted.
-    `total` is the budget, and `bounds` has the query's k (how many groups a top-k query asks for), public groups and
-    limits per user.
+    `total` is the budget, and `bounds` describes the query: k (how many groups a top k asks for), its public groups,
+    and limits on what one user adds.
     """
     # Mechanisms with noise on every count need a bound on the number of labels of one user; mechanisms that pick labels
     # need a top k.
@@ -202,7 +202,8 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
 def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> BudgetSplit:
     """Return the division of the budget `total` between finding and counting groups with about the smallest error.
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `name` is the mechanism.
     - `counts` is the kind of noise on counts, if the mechanism first picks groups and then counts them; `NONE` if no
       counts follow picks.
@@ -316,7 +317,8 @@ def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Fl
     estimate is the larger one of two numbers: by how much the count must exceed the counts of other groups, and the
     count needed to exceed the threshold. The unit is the most that one user adds to a count.
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `name` is the mechanism, and `scale` its noise scale.
     - `failure` is the delta of the mechanism's threshold, if it has one.
     - `changed` is the number of counts that one user can change.
@@ -361,7 +363,8 @@ def _gaussian_lead(contests: int) -> float:
 def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
     """Return the estimated mean absolute error of a count, in units of the most that one user adds to it.
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `name` is the mechanism, and `scale` its noise scale.
     - `counts` and `ratio` matter only if the mechanism first picks groups by noisy counts that it does not release, and
       then releases new noisy counts of the picked groups. `counts` is the kind of noise on these new counts, and their

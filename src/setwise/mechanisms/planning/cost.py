@@ -72,8 +72,8 @@ def certified_price(
 ) -> CertifiedBound:
     """Return the certified bound on the epsilon of all `uses` together at `delta`, which may be 0.
 
-    A use is a guarantee with a count. `interaction` says what an analyst may decide after seeing earlier answers; the
-    default, set-wise, allows any order of the uses. Recent results are cached.
+    A use is a guarantee, and how often it is used. `interaction` says what an analyst may decide after seeing earlier
+    answers; the default, set-wise, allows any order of the uses. Recent results are cached.
     """
     return _compose(merged(uses), interaction, delta)
 
@@ -81,8 +81,8 @@ def certified_price(
 def searched_price(uses: Iterable[Use], delta: float) -> float:
     """Return a certified upper bound on the epsilon of all `uses` together, in any adaptive order, at `delta`.
 
-    A use is a guarantee with a count. The bound is for searches: it is quicker to compute than `certified_price`, the
-    bound that a plan states in the end. It may be higher, but is never lower.
+    A use is a guarantee, and how often it is used. The bound is for searches: it is quicker to compute than
+    `certified_price`, the bound that a plan states in the end. It may be higher, but is never lower.
     """
     return _search_price(merged(uses), delta).upper
 
@@ -90,8 +90,8 @@ def searched_price(uses: Iterable[Use], delta: float) -> float:
 def estimated_price(uses: Iterable[Use], delta: float) -> float:
     """Return approximately the epsilon of all `uses` together, in any adaptive order, at `delta`, which may be 0.
 
-    A use is a guarantee with a count. The result is quick to compute, but not certified: the true epsilon may be
-    higher.
+    A use is a guarantee, and how often it is used. The result is quick to compute, but not certified: the true epsilon
+    may be higher.
     """
     return estimated_epsilon(merged(uses), delta)
 
@@ -216,8 +216,8 @@ def _price_or_infinity(price: Price, scale: Fraction) -> float:
 def _compose(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> CertifiedBound:
     """Return the certified bound on the epsilon of `uses` at `delta`; if `delta` is 0, the epsilons are added up.
 
-    A use is a guarantee with a count. `interaction` says what an analyst may decide after seeing earlier answers, such
-    as the order of the uses.
+    A use is a guarantee, and how often it is used. `interaction` says what an analyst may decide after seeing earlier
+    answers, such as the order of the uses.
     """
     if Fraction(delta) == 0:
         return pure_sum(uses, interaction)

@@ -65,7 +65,8 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
     `prefers_rounds` says so and the budget is enough for them. Otherwise it has the mechanism with the smallest
     estimated error (`Choice.merit`).
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
@@ -91,7 +92,8 @@ def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | N
 
     In a round, each user divides a weight among their groups that are not found yet.
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `total` is the budget. It may also name the mechanism that must be used.
     - `confidence` is the probability with which the stated error bounds hold.
 
@@ -137,7 +139,8 @@ def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE)
     The noise scale of each plan is only estimated to cost about the budget `total`. The caller certifies the cost of
     the chosen plan together with the cost of other releases.
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `confidence` is the probability with which the stated error bounds hold.
 
     Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
@@ -166,7 +169,8 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
     its roughly estimated error is more than 1.5 times the smallest one. The candidates are sorted by their expected
     error (`Choice.merit`), smallest first.
 
-    - `bounds` has the query's public groups, its limits per user, and its k (how many groups a top-k query asks for).
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `total` is the query's budget.
     - `confidence` is the probability with which the stated error bounds hold.
 
@@ -231,8 +235,8 @@ def _price(split: BudgetSplit, bounds: Bounds, total: Total, priced: Priced) -> 
 
     The planner searches for a noise scale with this function. For each scale it builds the mechanism that `split`
     names. `split` also says how the budget `total` is divided between finding groups and counting them, and `bounds`
-    has the query's k (how many groups a top-k query asks for), public groups and limits per user. `priced(mechanism,
-    delta)` computes the epsilon of a mechanism, certified or estimated.
+    describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user adds.
+    `priced(mechanism, delta)` computes the epsilon of a mechanism, certified or estimated.
     """
     return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
@@ -246,7 +250,8 @@ def _calibrate(
 
     - `split` names a mechanism, and says which shares of the budget find groups and count them.
     - `first` is the estimated noise scale from which the search starts.
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `confidence` is the probability with which the stated error bounds hold.
     """
     scale = smallest_noise_scale(_price(split, bounds, total, _certify_price), first, float_below(total.epsilon))
@@ -264,7 +269,8 @@ def _build_plan(
     - `split` is the division of the budget `total` between finding groups and counting them, from which `mechanism` was
       built. The plan has its name.
     - `epsilon` is the privacy cost of one release by `mechanism`, at the budget's delta.
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `confidence` is the probability with which the stated error bounds hold.
     """
     preview = _preview_error(mechanism, bounds, confidence)
@@ -281,9 +287,10 @@ def _build_plan(
 def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
     """Return the expected error of `mechanism` for a query, from parameters alone; no data is read.
 
-    `bounds` has the public groups, the limits on one user, and k (how many groups a top-k query asks for; None for
-    another query). With probability `confidence`, the interval of a count holds. With the same probability the ranking
-    is nearly right: no group is ranked above another whose exact count is higher by more than the result's `shortfall`.
+    `bounds` describes the query: k (how many groups a top k asks for; None for another query), its public groups, and
+    limits on what one user adds. With probability `confidence`, the interval of a count holds. With the same
+    probability the ranking is nearly right: no group is ranked above another whose exact count is higher by more than
+    the result's `shortfall`.
     """
     # If only the k highest counts of a noisy histogram are shown, `shortfall` is by how much a label's count must
     # exceed another count to be ranked above it. Over a known domain `radius` is then also larger, because the highest
@@ -331,7 +338,8 @@ def _build_mechanism(split: BudgetSplit, bounds: Bounds, total: Total, scale: Fr
     """Return the mechanism for the budget division `split`, with noise of the given `scale`.
 
     - `split` names a mechanism, and divides the budget `total` between finding groups and counting them.
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `scale` is the noise scale divided by the most that one user adds to a count.
     """
     changed = bounds.changeable or 0
@@ -372,8 +380,8 @@ def _with_counts(
     """Return the mechanism `discovery`, which picks groups, followed by noisy counts if `split` has counts.
 
     `split` is a division of the budget between picks and counts; the noise scale of the counts is `split.ratio` times
-    `scale`, the noise scale of the picks. `bounds` has the query's k (how many groups a top-k query asks for), public
-    groups and limits per user.
+    `scale`, the noise scale of the picks. `bounds` describes the query: k (how many groups a top k asks for), its
+    public groups, and limits on what one user adds.
     """
     noise = Fraction(f"{split.ratio:.4g}") * scale
     counts: Counts
@@ -394,8 +402,8 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], 
     """Return a sentence for people that compares the plan `best` with the next best plan.
 
     The next best plan is the best of `others`, the other plans. If there are none, it is the first of `unlikely`, the
-    budget splits that were not tried because their error is too large. The sentence depends on the query `bounds` and
-    its budget `total`, not on data.
+    budget splits that were not tried because their error is too large. It depends only on the plans, on the query that
+    `bounds` describes and on its budget `total`, not on data.
     """
     # If `total` forces a mechanism, nothing is compared.
     text = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
@@ -428,8 +436,8 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
     """Return a phrase about the confidence of the plan `choice`: how surely items are found and intervals hold.
 
     If the items are those with the highest noisy counts, the confidence is an average over the listed items, and the
-    phrase says so. `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per
-    user. `total` is the query's budget.
+    phrase says so. `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on
+    what one user adds. `total` is the query's budget.
     """
     sure = f"{float(choice.preview.confidence):.0%}"
     match choice.mechanism:
@@ -451,7 +459,8 @@ def _no_noise(tried: list[BudgetSplit], bounds: Bounds, total: Total) -> str:
     epsilon would be enough.
 
     - `tried` are the divisions of the budget, between finding groups and counting them, that were tried.
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     """
     least = math.inf
     for split in tried:

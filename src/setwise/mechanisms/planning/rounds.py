@@ -43,12 +43,13 @@ Below it one pass with equal weights finds about as many groups, and its counts 
 
 
 def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
-    """Return whether rounds of weighted votes can find the groups of the query `bounds` with the budget `total`.
+    """Return whether rounds of weighted votes can find the groups of a query with the budget `total`.
 
-    In a round, each user divides a weight among their groups, and a group is found if its noisy sum of weights exceeds
-    a threshold. Rounds need private groups, users that the table tells apart, a bound on a user's groups, and a budget
-    `total` with a positive delta and Gaussian noise on counts. They cannot answer a top k, or a query with a limit on
-    the groups that take part.
+    `bounds` describes the query: its public groups, if any, and limits on what one user adds. In a round, each user
+    divides a weight among their groups, and a group is found if its noisy sum of weights exceeds a threshold. Rounds
+    need private groups, users that the table tells apart, a bound on a user's groups, and a budget `total` with a
+    positive delta and Gaussian noise on counts. They cannot answer a top k, or a query with a limit on the groups that
+    take part.
     """
     # Rounds need private groups, a bound on the groups of one user, a positive delta and a table that tells users
     # apart. They cannot answer a top k or a query with a limit on the number of groups. They need Gaussian noise on the
@@ -67,11 +68,12 @@ def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
 def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
     """Return whether the planner should search for private groups in several rounds, and not in one pass.
 
-    In each round, a user divides a weight among those of their groups that are not found yet. After a round, the weight
-    of the found groups so moves to the user's other groups. Users with several groups therefore gain from rounds; in
-    one pass, all groups of a user have the same weight throughout.
+    In each round, a user divides a weight among those of their groups that are not found yet. So after a round, the
+    weight of the groups found moves to the user's other groups, which are then easier to find. In one pass, all groups
+    of a user have the same weight.
 
-    - `bounds` has the public groups, the limits on one user, and k (how many groups a top-k query asks for).
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `total` is the budget. If the analyst named a mechanism in it, the result follows from this name.
     - `counts_users` says that the query also asks for numbers of users. One pass releases these numbers at no further
       cost, so rounds are then chosen only if one user may count in more groups.
@@ -139,10 +141,10 @@ def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
 def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
     """Return the mechanism that finds groups in rounds of weighted votes, at a cost of about the whole budget `total`.
 
-    `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user. The noise
-    scale is chosen by an estimate of the cost. The caller certifies the cost, together with the cost of the statistics
-    that follow. Returns None if even the largest noise scale would cost more than `total`, or if a parameter is out of
-    range.
+    `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+    adds. The noise scale is chosen by an estimate of the cost. The caller certifies the cost, together with the cost of
+    the statistics that follow. Returns None if even the largest noise scale would cost more than `total`, or if a
+    parameter is out of range.
     """
     delta = float_below(total.delta)
 

@@ -64,7 +64,8 @@ def plan_statistics(
 ) -> StatisticsChoice:
     """Return a plan that releases the statistics `wanted` with about the smallest noise within the budget `total`.
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `wanted` has the statistics with a placeholder for their noise, which the plan replaces.
     - `certified`: if False, the noise scale is only an estimate, and nothing may be released with it.
 
@@ -132,7 +133,7 @@ def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction 
 def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
     """Return approximately the noise scale at which a release costs (epsilon, delta), where the search for it starts.
 
-    `at_one` are the mechanism uses (guarantees with counts) that the release costs at noise scale 1.
+    `at_one` are the mechanism uses (guarantees and how often each is used) that the release costs at noise scale 1.
     """
     concentrated = [(use.guarantee.zero_concentrated(), use.count) for use in at_one]
     rho = math.fsum(count * (zcdp.xi + zcdp.rho) for zcdp, count in concentrated)
@@ -144,7 +145,8 @@ def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
 class _UnscaledPlan:
     """A plan for statistics of groups whose noise scale is not chosen yet.
 
-    - `bounds` has the query's k (how many groups a top-k query asks for), public groups and limits per user.
+    - `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+      adds.
     - `discovery` is the plan that finds the groups, or None if every group of a public domain is released.
     - `wanted` are the statistics to release.
     - `noise` is the kind of noise on counts, sums and means.
@@ -198,15 +200,15 @@ class _UnscaledPlan:
         )
 
     def uses(self, scale: Fraction) -> tuple[Use, ...]:
-        """Return the privacy cost of one release by this plan at noise scale `scale`: uses (guarantees with counts)."""
+        """Return the privacy cost of a release by this plan at noise scale `scale`: guarantees and numbers of uses."""
         return self.mechanism_at(scale).guarantees()
 
     def price_function(self, price: Callable[[tuple[Use, ...], float], float], delta: float) -> Price:
         """Return a function that maps a noise scale to the epsilon of one release by this plan with this noise.
 
         The planner searches with it for the smallest noise scale that fits a budget. `price(uses, delta)` computes the
-        epsilon of the plan's mechanism uses (guarantees with counts) at `delta`, as a certified bound or as an
-        estimate.
+        epsilon of the plan's mechanism uses (guarantees and how often each is used) at `delta`, as a certified bound or
+        as an estimate.
         """
         return lambda scale: price(self.uses(scale), delta)
 
@@ -239,7 +241,8 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
       table and cannot be compared with the errors of other plans.
     - The last list has the plans that find groups in one pass.
 
-    `bounds` has the query's public groups, its limits on one user, and k (how many groups a top-k query asks for).
+    `bounds` describes the query: k (how many groups a top k asks for), its public groups, and limits on what one user
+    adds.
     """
     # From this list the caller takes the plan with the smallest error of the statistics.
     # If all groups of a public domain are wanted, the only list is [None]. Otherwise the last list has the plans that

@@ -84,11 +84,12 @@ def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Sequences (runs) of evenly falling scores, each of which gets only one draw of Gumbel noise, to save time.
+    """Sequences (runs) of evenly falling scores; each run gets only one draw of Gumbel noise, to save time.
 
-    A run takes part in the draw as one candidate. Run i has lengths[i] scores, each slopes[i] below the score before
-    it. Its weight is the sum of exp(-rate * slope * j) over j = 0, 1, ... below its length, where rate is the inverse
-    of the Gumbel noise scale. With this weight a run is picked as often as all its scores together would be.
+    A run takes part in the draw as one candidate. Run i has lengths[i] scores, each lower by slopes[i] than the score
+    before it. The weight of a run is the sum of exp(-rate * slope * j) over j from 0 to its length - 1, where rate is
+    the inverse of the Gumbel noise scale. With this weight, a run is picked as often as all its scores together would
+    be.
     """
 
     # A run's first score is the score of its candidate in the draw. The run is picked with a probability proportional
@@ -101,8 +102,8 @@ class Runs:
         """Return the logarithm of each run's weight as a float, with an error of a few units in the last place.
 
         A run is a sequence of evenly falling scores, which a draw picks as a whole. Its weight is the sum of exp(-rate
-        * slope * j) over j = 0, 1, ... below its length, where `rate` is the inverse of the noise scale and slope the
-        distance of neighbouring scores.
+        * slope * j) over j from 0 to its length - 1, where `rate` is the inverse of the noise scale and slope the
+          distance of neighbouring scores.
         """
         # A relative error e of rate * slope changes the logarithm by at most e, so errors do not grow.
         falls = self.slopes * rate
@@ -140,9 +141,9 @@ class ExactKey:
     - `shortfall` is (score - highest score) / noise scale.
     - `word` and `bits` are what is known of V: its first `bits` bits are `word`, so V lies between word / 2^bits and
       (word + 1) / 2^bits. More bits are drawn if a comparison needs them (`extend`).
-    - `weight` matters if the candidate stands for several scores, a run (see `Runs`). The noisy score of a run has the
-      logarithm of the run's weight added. This function returns bounds on the logarithm, with as many bits as its
-      argument says. By default the weight is 1.
+    - `weight` is a function. It matters if the candidate stands for a run: a sequence of scores (see `Runs`), whose
+      noisy score has the logarithm of the run's weight added. Given a number of bits, the function returns bounds on
+      this logarithm with that many bits. By default the weight is 1, and its logarithm 0.
     """
 
     # The object is mutable, because further bits are drawn only when a comparison needs them.

@@ -38,7 +38,7 @@ def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tu
 
     W(z) is the probability of the integer z up to a common factor: the integral of exp(-x^2 / (2 variance)) from z -
     1/2 to z + 1/2, where `law` has the variance. The first result has a pair (lower bound, upper bound) for each
-    weight; the second result is an upper bound. All bounds are whole numbers of units of 2^-`precision`.
+    weight; the second result is an upper bound. All bounds are whole numbers, in units of 2^-`precision`.
 
     Ensures: the bound on the later weights is below `negligible`.
     """
@@ -64,7 +64,7 @@ def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tu
 def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
     """Return an upper bound on the integral of exp(-t^2 / (2 `variance`)) from `x` to infinity, for `x` > 0.
 
-    The result is a whole number of units of 2^-`precision`. It bounds the weight of the far tail that a table of a
+    The result is a whole number, in units of 2^-`precision`. It bounds the weight of the far tail that a table of a
     rounded Gaussian leaves out. The integral is at most exp(-x^2 / (2v)) v / x, where v is the variance.
     """
     return exp_minus(x * x / (2 * variance), precision).over(x / variance).high
@@ -144,8 +144,8 @@ def _integral(m: int, variance: Fraction, precision: int) -> FixedInterval:
 class TwoSided:
     """A symmetric law on the integers: P[z] is proportional to exp(-(first |z| + second |z|(|z|-1)/2)).
 
-    With a `bound`, z is limited to {-bound, ..., bound}; None means all integers. Laplace noise of scale b is first =
-    1/b, second = 0; Gaussian noise of variance v is first = 1/(2v), second = 1/v.
+    With a `bound`, z is limited to {-bound, ..., bound}; None means all integers. For Laplace noise of scale b, `first`
+    is 1/b and `second` is 0. For Gaussian noise of variance v, `first` is 1/(2v) and `second` is 1/v.
     """
 
     first: Fraction
@@ -175,8 +175,8 @@ class CutPoints:
     draw of at most that entry's value, so a word is turned into a draw by a search in the table. Every entry is
     certified, and entries never fall from one value to the next.
 
-    Ensures: the table has an entry for every value except in the far tails, where all entries are 0 or 2^width - 1. At
-    most one entry of 0 and one of 2^width - 1 are kept. Values at which F is exactly 0 or 1 have no entry.
+    Ensures: the table has an entry for every value at which F is neither 0 nor 1, except in the far tails. There the
+    entries would all be 0 (on the left) or 2^width - 1 (on the right); at most one of each kind is kept.
     """
 
     # These two entries are kept so that a word that does not decide its draw always equals an entry.
