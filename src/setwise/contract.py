@@ -91,7 +91,7 @@ class BracketRecord(TypedDict):
 
 
 class CompositionRecord(TypedDict):
-    """The epsilon and the delta of mechanism uses together, each as a certified interval, with the theorem behind them.
+    """The epsilon and delta of several runs of mechanisms together, as certified intervals, and the theorem used.
 
     The caller stated epsilon or delta; the interval of the stated number has equal ends. `interaction` is what the
     analyst may choose after seeing answers, `method` is how the bounds were computed, and `statement` names the
@@ -107,10 +107,11 @@ class CompositionRecord(TypedDict):
 
 
 class CalibrationRecord(CompositionRecord):
-    """The result of a calibration: the `value` found for the "?", a parameter that was left open in a mechanism use.
+    """The result of a calibration: the `value` found for the one parameter that the caller left open by writing "?".
 
-    `free` says which parameter this is: noise, epsilon or count. `uses` are the uses with that value; the other fields
-    are the composition of these uses.
+    For example, "gaussian:?x25" asks for the smallest noise scale with which 25 runs meet an (epsilon, delta). `free`
+    says which parameter was open: noise, epsilon or count. `uses` are the runs of mechanisms with the value in place of
+    the "?", and the other fields are the epsilon and delta of these runs together.
     """
 
     free: Annotated[str, Example("noise", "which parameter the ? stands for", ("noise", "epsilon", "count"))]
@@ -238,9 +239,10 @@ class PathRecord(TypedDict):
 class AccountSummaryRecord(TypedDict):
     """The status of an account without its odometers (bounds on the privacy loss so far), which take time to compute.
 
-    - `kind`: "setwise" pays with registered mechanism uses, "filter" from a budget; "cap" is a dataset's joint budget
+    - `kind`: "setwise" pays with runs of mechanisms that were registered at its opening, and "filter" from a budget;
+      "cap" stands for the joint budget of a dataset's accounts
     - `epsilon`, `delta`: the account guarantees that all its answers are (`epsilon.upper`, `delta`)-DP together
-    - `left`, `spent`: the remaining and the spent budget, as mechanism uses such as "pure:0.1x25"
+    - `left`, `spent`: the remaining and the spent budget, as runs of mechanisms such as "pure:0.1x25" (25 runs)
     - `every`, `period`: the calendar period that renews the budget, and the present one; None if it is never renewed
     """
 
@@ -330,7 +332,8 @@ class EntryRecord(TypedDict):
     - slice: the part of a cap (the joint budget of a dataset's accounts) that the account reserved or gave back
     - release: a part of an answer that an earlier charge paid for, such as a day of a live series
 
-    `period` is the budget period that paid, or None. `hash` covers this entry and the hash of the previous entry.
+    `period` is the calendar period whose budget paid, or None if the budget is never renewed. `hash` covers this entry
+    and the hash of the previous entry.
     """
 
     entry: Annotated[int, Example(1, "its number in the account")]
@@ -344,7 +347,10 @@ class EntryRecord(TypedDict):
 
 
 class ActRecord(TypedDict):
-    """An event of the audit log, which cannot be removed: `by` did `action` (such as person.added) to `subject`."""
+    """An event of the audit log: the person `by` did `action` (such as person.added) to `subject`.
+
+    Events are kept for good: `hash` covers the event and the events before it, so that a removal is noticed.
+    """
 
     number: Annotated[int, Example(7)]
     at: Annotated[str, Example("2026-11-15T12:00:00+00:00")]
@@ -370,7 +376,7 @@ class AuditRecord(TypedDict):
 
 
 class HealthRecord(TypedDict):
-    """The state of a replica: "ok", or "read-only" if its database accepts no writes.
+    """The state of a replica (one process of the service): "ok", or "read-only" if its database accepts no writes.
 
     A read-only replica returns stored answers, but charges and answers no new question.
     """
@@ -596,7 +602,7 @@ class SeriesRecord(TypedDict):
 
 
 class LineRecord(TypedDict):
-    """One item of a live series (noisy user counts), with a number and an interval for every released period."""
+    """One item (group) of a live series (noisy user counts), with a number and an interval per released period."""
 
     item: Annotated[str | int, Example("tea")]
     values: Annotated[list[int], Example([120, 180])]

@@ -92,7 +92,10 @@ class KeyConflict(BadRequest):
 
     @classmethod
     def used_before(cls, key: str, account: str | None = None) -> Self:
-        """Return the error for `key`, which another request used before: on `account`, or in one session if None."""
+        """Return the error to raise if another request used the idempotency `key` before.
+
+        `account` is the name of the account on which the key was used; None if no account pays.
+        """
         where = "" if account is None else f" of the account {account!r}"
         return cls(f"the key {key!r}{where} was used before for a different request; ask under another key")
 

@@ -132,7 +132,9 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Within:
-    """A budget stated as an accuracy: the least epsilon is spent for which the planned 95% intervals are narrow enough.
+    """A budget stated as an accuracy: the question spends the smallest epsilon that makes its intervals narrow enough.
+
+    The intervals are 95% confidence intervals, whose width is planned before any row is read.
 
     - `within` is the largest allowed half-width of an interval, in the unit of the statistic. For a mean, the
       half-width depends on the number of users, which is not known before rows are read, so 1,000 users are assumed.

@@ -95,11 +95,11 @@ class Catalog:
         return self.tables[name]
 
     def private_beside(self, name: str) -> dict[str, str]:
-        """Return where the private tables are that SQL may join to the table `name`, by their names.
+        """Return the private tables that SQL may join to the table `name`: a dictionary from their names to places.
 
-        The values are paths, addresses, or names of an engine's tables, as in {"ratings": "ml/u.data"}. The result has
-        the other private tables of the catalog with the same user column, on which SQL joins private tables, and with
-        the same engine, because one engine reads all tables of a statement.
+        A place is a path, an address, or the name of an engine's table, as in {"ratings": "ml/u.data"}. These are the
+        other private tables of the catalog with the same user column and the same engine. Private tables are joined on
+        the user column, and one engine reads all tables of a statement.
         """
         base = self.table(name)
         return {

@@ -553,11 +553,12 @@ def _answer(
 
 
 def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
-    """Return a sentence on how to see more items than the released `items`, as in "at least 90 with epsilon = 2".
+    """Return a sentence that tells the analyst how to see more items (groups) than the released `items`.
 
-    The example says that with this epsilon an item is shown if its noisy count is at least 90. `planned` is the
-    question's plan. The result is "" if the account pays with guarantees that it registered in advance, because such a
-    question states no epsilon that could be raised.
+    For example: "an item is shown if its noisy count is at least 300, or at least 120 with epsilon = 1". `planned` is
+    the question's plan. The result is "" if the account pays with guarantees that it registered in advance, because
+    such a question states no epsilon that could be raised; if the possible items are public; or if no count decides
+    whether an item is shown.
     """
     if planned.total is None:
         return ""

@@ -271,8 +271,9 @@ def _name_in_catalog(source: Source) -> str:
 def _header_advice(location: Location) -> str:
     """Return text to append to the error message about an unknown column of the CSV file at `location`.
 
-    The text says that `setwise check` finds out how the file is written, because a wrong separator gives wrong column
-    names, and how to join another file that has the column.
+    The column may be unknown because the file is read with a wrong separator, which gives wrong column names. So the
+    text names the command `setwise check`, which finds out how the file is written. The column may also be in another
+    file, so the text says how to join that file.
     """
     return (
         f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column of "

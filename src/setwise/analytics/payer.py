@@ -170,9 +170,9 @@ class OneOff:
         odometer. An odometer is a bound on the privacy loss so far that holds although each question was chosen after
         seeing earlier answers.
 
-        The sum of epsilons holds only if the questions' deltas add up to at most the delta that it may use. If already
-        the first question's delta is more than a tenth of `delta`, they would soon exceed half of `delta`. The result
-        is then the sum of the epsilons alone, which may use all of `delta`.
+        The sum of epsilons holds only if the deltas of the questions add up to at most half of `delta`. If the delta of
+        the first question is more than a tenth of `delta`, a few questions exceed this half. In that case the odometer
+        is left out, so that the sum of epsilons may use all of `delta`.
         """
         # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
         # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.

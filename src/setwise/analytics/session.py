@@ -547,7 +547,10 @@ class Session(Askable):
         )
 
     def request(self, query: Query, budget: Budget) -> str:
-        """Return the canonical text of a request for `query` within `budget`; equal texts mean the same request."""
+        """Return the canonical text of a request for `query` within `budget`; equal texts mean the same request.
+
+        The text is stored with the charge, so that a retry is told from another question under the same key.
+        """
         return request_text(self._identity, query, budget, self._engine.describe())
 
     def shortage(self, query: Query, budget: AskedBudget, plan: Plan) -> str | None:

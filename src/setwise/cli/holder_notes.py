@@ -2,8 +2,8 @@
 
 The scan before a charge prints notes on standard error about lines and cells that a question cannot read. A question is
 refused if at least half of the cells of one of its columns cannot be read. A refusal about a file ends with one command
-that reads the file as it is written. The command has all options that the file needs, because a refusal that named one
-option at a time would cost the owner as many attempts.
+that reads the file as it is written. The command has all options that the file needs at once: if each refusal named
+only one option, the owner of a file that needs four options would have to ask five times.
 
 The notes have exact numbers, and the options are guessed from the rows, as `setwise check` does: neither is
 differentially private. They are only for the person who runs the command and can read the files anyway. They are never

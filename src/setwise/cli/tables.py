@@ -70,7 +70,7 @@ def _column_names_advice(source: str, csv: "CsvOptions", user: str) -> str:
 
 
 def propose_entry(check: "TableCheck", user: str | None) -> str:
-    """Return the TOML text of a catalog entry for a file; `check` is the result of checking the file.
+    """Return TOML text that declares a file as a table of a catalog; `check` is the result of checking the file.
 
     `user` is the file's user column; if it is None, the entry has a placeholder that the owner of the data replaces.
     The owner fills in the bounds too, because a bound that is read off the rows would reveal the value of one user.

@@ -294,8 +294,9 @@ class LiveSeries:
     def _is_source(self, history: History, released: Sequence[str]) -> bool:
         """Return whether the counts and noise in `history`, a private state, give the last of the `released` texts.
 
-        The last text is computed again from `history` and compared. If the result is False, for example because an old
-        copy of the state was restored, the caller refuses to continue the series: users would be counted twice.
+        The last text is computed again from `history` and compared. The result is False, for example, if an old copy of
+        the state was restored. The caller then refuses to continue the series, because the old copy lacks the users who
+        were counted since, and they would be counted twice.
         """
         dates, public = self._dates(len(released)), self.terms.domain is not None
         try:

@@ -117,8 +117,8 @@ class Report:
 
     - `title`: the heading of the report's page
     - `name`: the report's name. Each run of the report has a key, and an account called NAME:KEY pays for the run
-    - `known_as`: the names of the private tables that the report reads, where `dataset`, if it is stated, is the name
-      of `table`. By these names the ledger checks whether the account may pay for questions about the tables
+    - `known_as`: a name for each private table that the report reads, by which the ledger checks whether an account may
+      pay for questions about the table. The name of `table` is `dataset` if that is stated
     - `ledger`: the address of the ledger, or None if not stated
     - `dataset`: the name of the table's dataset in the ledger, or None if not stated
     - `html`, `json`: the paths of files that all answers are written to, as a page and as JSON, or None

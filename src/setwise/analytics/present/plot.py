@@ -115,11 +115,11 @@ def measure_of_bars(answer: "PrivateAnswer") -> str:
 def is_over_time(bars: Sequence[Bar], axes: Sequence[str] = ()) -> bool:
     """Return whether a picture shows `bars` as a line over time; if not, it shows them as bars.
 
-    A line needs more than one bar, and bars that are each labelled by one time alone. `axes` has the kinds of the
-    answer's group columns, such as ("time",). Where the kinds are not known, as for rows that SQL computed, every label
-    must begin with a year and a month, as 2024-05-01 and 2024-05 do.
+    The result is True if there is more than one bar, and if each is labelled by one time alone. `axes` has the kinds of
+    the answer's group columns, such as ("time",). If it is empty, because SQL computed the rows and the kinds are not
+    known, every label must begin with a year and a month, as 2024-05-01 and 2024-05 do.
 
-    This rule decides for files, notebooks and web pages; the script of a page starts with the decided kind.
+    The same rule is used for files, notebooks and web pages, so that an answer has the same picture everywhere.
     """
     if len(bars) < 2 or any(len(bar.cells) != 1 for bar in bars):
         return False

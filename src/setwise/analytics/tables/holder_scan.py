@@ -50,8 +50,8 @@ class HolderScan:
     def with_types(self, types: Mapping[str, Kind]) -> "HolderScan":
         """Return a scan of the same tables in which the columns in `types` have other kinds, such as integer.
 
-        `types` maps columns to kinds. A column of the session's table is given by its name, and a column of a table
-        that may be joined by TABLE.COLUMN. All other columns keep their declared kinds.
+        `types` maps columns to kinds. A column of the session's table is given by its name alone, and a column of any
+        other table (one that a question may join) as TABLE.COLUMN. All other columns keep their declared kinds.
         """
         joinable = {
             name: replace(table, types={**table.types, **types_of_joined(types, name)})

@@ -149,7 +149,7 @@ class ScanNote:
     """A sentence (`text`) for the data holder about lines or cells of the table that a query skips or misreads.
 
     - `mostly_unreadable` says that the query should be refused, because so much is skipped or misread, or because a
-      text in the user column stands for no single person.
+      text in the user column (such as N/A, or one of two spellings) does not stand for exactly one person.
     - `comparison` is (column, condition) if the query uses a text column as truth values, for example a column with the
       words Ja and Nein. The condition is SQL, such as column = 'Ja', that the query can use instead of the column.
       Otherwise `comparison` is None.

@@ -173,8 +173,8 @@ def _varied(words: Counter[bytes], encodings: Sequence[str]) -> list[bytes]:
     """Return a few of `words`, as bytes, that show best how `encodings` differ.
 
     The data holder sees them in each encoding, and recognises the right one. `words` maps each word of the file to how
-    often it occurs. Words that the encodings read in the most different ways are tried first, and the more frequent of
-    two such words. A word is taken only if it has a byte beyond ASCII that no word taken before has.
+    often it occurs. A word comes first if the encodings read it in more different ways; among words that are equal in
+    this, the more frequent one does. A word is taken only if it has a byte beyond ASCII that no word taken before has.
     """
     shown: list[bytes] = []
     seen: set[int] = set()

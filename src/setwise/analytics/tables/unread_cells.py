@@ -174,8 +174,10 @@ class _ColumnScan:
     def _unconverted_note(self, count: "CellCount") -> ScanNote:
         """Return a note: how many cells of a column cannot be read as its kind, and what the data holder can do.
 
-        `count` has the numbers of cells. The note names options that would read more of these cells, or a command that
-        removes signs such as $ from the table's first file.
+        `count` has the name and kind of the column, and its numbers of filled and readable cells. What helps is an
+        option with which more of the cells can be read, a SQL expression to be used in place of the column, or a shell
+        command that writes a copy of the file without signs such as $. If nothing is known to help, the note shows
+        some of the cells.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         effect = "will be skipped"
@@ -316,9 +318,10 @@ def read_as_seconds(names: Iterable[str], question: str) -> list[str]:
 
 
 def _milliseconds_as_seconds(raw: "DuckDBTable", question: str) -> list[ScanNote]:
-    """Return a note for each integer column whose numbers are milliseconds since 1970 but are read as seconds.
+    """Return a note for each column that `question` reads as seconds since 1970, but that seems to have milliseconds.
 
-    `raw` is a table whose columns have types, such as a Parquet file. `question` is the SQL that reads the columns.
+    `question` is SQL, and `raw` a table whose columns have types, such as a Parquet file. A column of numbers seems to
+    have milliseconds if its median, read as seconds, is a time after the year 9999.
     """
     from setwise.analytics.engines.duckdb.cell_counts import typical_numbers
 

@@ -1,9 +1,9 @@
 """Notes for the data holder about rows without a user, and about texts in the user column that stand for no one person.
 
-A row without a user is in no answer. All rows whose user is written N/A count as the rows of one person, so that the
-contribution bound drops most of them. A person who is written in two ways is protected as two persons, which is less
-than an answer promises. So a question about such rows is refused before its charge, until a corrected copy of the file
-or an option removes the cause.
+A row without a user is in no answer, and the data holder is told how many such rows there are. All rows whose user is
+written N/A count as the rows of one person, so that the contribution bound drops most of them. A person who is written
+in two ways is protected as two persons, which is less than an answer promises. If the table has such users, a question
+is refused before its charge, until a corrected copy of the file or an option removes the cause.
 """
 
 import re

@@ -190,8 +190,7 @@ def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     `columns` has sampled cells that are not empty, by column name. The result is empty if a cell in one of these
     columns decides the question, because it can only be read if commas stand between thousands:
     - 1,234,567 has two commas, but a number has only one decimal point.
-    - 12 has no comma. If 1,234 were a decimal number, it would have three decimal places, and 12 would be written
-      12,000.
+    - 12 has no comma. A column whose decimal numbers have three places, as in 1,234, would have 12,000 in its place.
     """
     numbers = {name: [cell.strip(BLANKS).lstrip("+-") for cell in cells] for name, cells in columns.items()}
     with_commas = {

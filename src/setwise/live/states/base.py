@@ -161,7 +161,7 @@ class StateUpdate:
     public: Sequence[str | int] = ()
 
     def batch(self, pair_counts: Sequence[tuple[str | int, int, int]]) -> Batch:
-        """Return the batch to store: the counts in `pair_counts`, and fresh noise.
+        """Return what this update stores in the private state: the counts in `pair_counts`, and fresh noise.
 
         `pair_counts` lists (group, period, number of new users). A new user is one who was not counted in the group
         before.
