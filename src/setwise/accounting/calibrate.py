@@ -22,11 +22,15 @@ from setwise.errors import InvalidParameter, Unattainable
 class CalibrationConfig:
     """Constants of the search for the noise scale, the epsilon per use or the number of uses that just meets a budget.
 
-    In the texts below, a value is a noise scale, an epsilon per use or a number of uses. Its excess is log(delta of the
-    planned uses at this value / wanted delta). A value is good if its excess is at most 0, that is, if it meets the
-    budget; otherwise it is bad. The search goes on between a good and a bad value. Noise scales and epsilons are
-    searched on a logarithmic scale. The delta of a value is known only as a bracket (a certified interval). No
-    guarantee depends on the constants, because the delta of the returned value is certified.
+    No guarantee depends on the constants, because the delta of the returned value is certified. The texts below the
+    constants use these words:
+
+    - A value is a noise scale, an epsilon per use or a number of uses. Noise scales and epsilons are searched on a
+      logarithmic scale.
+    - The excess of a value is log(delta of the planned uses at this value / wanted delta). This delta is known only as
+      a bracket (a certified interval).
+    - A value is good if its excess is at most 0, that is, if it meets the budget; otherwise it is bad. The search goes
+      on between a good and a bad value.
     """
 
     # Noise scales and epsilons are searched on a logarithmic scale, numbers of uses on a linear one.

@@ -163,9 +163,9 @@ def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
 def _gain(item: MenuItem, tilt: float) -> float:
     """Return log E[exp(`tilt` L)] for the worst privacy loss L that one use of a menu `item` can have.
 
-    A menu is a fixed list of guarantees, each with a price. The result says how much one use costs, so prices are about
-    in proportion to it. The reason: suppose that the delta of the later uses falls with epsilon x like exp(-tilt x).
-    Then one use of the item before them multiplies delta by at most exp(result).
+    A menu is a price list for guarantees, and `item` is one of them. Its price is about in proportion to the result,
+    because the result says how much one use raises delta: suppose that the delta of the later uses falls with epsilon x
+    like exp(-tilt x). Then one use of the item before them multiplies delta by at most exp(result).
     """
     if isinstance(item, BoundedRange):
         return draw_gain(item.epsilon, tilt)

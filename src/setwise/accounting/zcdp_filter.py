@@ -49,11 +49,11 @@ class Spent:
         return either_fails(self.failure, optimised_delta(0.0, self.rho, epsilon))
 
     def plus(self, use: Use) -> "Spent":
-        """Return these totals with the uses of `use` (a guarantee and a count) added.
+        """Return these totals with the uses of `use` (a guarantee and a count) added; this object does not change.
 
-        Each of these uses is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). The
-        use adds r = rho + max(xi, 0) to the field `rho`, because (xi, rho)-zCDP implies r-zCDP. The probability of
-        outright failure is added to `failure_sum`.
+        Each of the uses is (xi, rho)-zCDP unless it fails outright (in which case everything may be revealed). So each
+        adds r = rho + max(xi, 0) to the field `rho`, because (xi, rho)-zCDP implies r-zCDP, and its probability of
+        outright failure to `failure_sum`.
         """
         # A positive xi may be added because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi +
         # rho).
@@ -174,9 +174,9 @@ class ZcdpOdometer:
     def epsilon(self) -> float:
         """Return an upper bound on the privacy loss of all uses so far.
 
-        With probability at least 1 - `delta`, the losses exceed this bound at no time. A share of `delta`
-        (`failure_share`) is set aside for outright failures, in which everything may be revealed. The bound is infinite
-        if the failure probabilities of the uses add up to more than this share.
+        The caller may read it after every use: with probability at least 1 - `delta`, no privacy loss ever exceeds the
+        bound of its time. A share of `delta` (`failure_share`) is set aside for outright failures, in which everything
+        may be revealed. The bound is infinite if the failure probabilities of the uses add up to more than this share.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """

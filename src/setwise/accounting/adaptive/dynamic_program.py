@@ -144,9 +144,9 @@ class DrawOrders:
     def steps(self) -> int:
         """An upper bound on the number of steps of the dynamic program; its time is about in proportion to this number.
 
-        The program computes the largest delta over all orders of these uses. For every set of remaining uses it keeps a
-        privacy profile (delta as a function of epsilon). One step computes what a profile becomes if one more use
-        remains.
+        The program computes the largest delta over all orders of these uses. For every set of uses that may remain (or,
+        if uses have prices, every sum of their prices) it keeps a privacy profile, delta as a function of epsilon. One
+        step computes what a profile becomes if one more use remains.
         """
         # With one group of equal mechanisms the number is its number of uses. With several groups it is the number of
         # groups times the number of states of the program (vectors of remaining counts, or sums of prices).
@@ -336,10 +336,10 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
     """Return prices for the uses in `groups`, as `DrawOrders`, and a number that says how good the prices are.
 
     `groups` are bounded-range mechanisms as (epsilon, count). A dynamic program bounds the largest delta over all
-    orders in which the analyst may use them. There may be too many combinations of remaining uses. So each use gets a
-    price, a positive whole number that is the same for all uses of a group, and the program tracks only the sum of the
-    prices of the remaining uses. The program then also allows other sequences of uses with the same total price, so its
-    result is an upper bound. Good prices make this bound small.
+    orders in which the analyst may use them. It cannot track which uses remain, because there are too many
+    combinations. So all uses of a group get the same price, a positive whole number, and the program tracks only the
+    sum of the prices of the remaining uses. The program then also allows other sequences of uses with the same total
+    price, so its result is an upper bound. Good prices make this bound small.
 
     The returned number is a bound on log E[exp(`tilt` L)], where L is the privacy loss of the worst allowed sequence,
     and `tilt` is the rate at which log delta is expected to fall with epsilon. Several prices are tried, and those with

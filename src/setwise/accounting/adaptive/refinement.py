@@ -31,11 +31,15 @@ from setwise.errors import Unattainable
 class RefinementConfig:
     """Constants that choose the grids on which a bracket (a certified interval) for delta or epsilon is narrowed.
 
-    A run computes a bracket on one grid of epsilons; brackets of several runs are intersected. Widths of brackets are
-    relative to the upper end. Cells are the intervals between grid points. Work is the number of grid points times how
-    often a mechanism is added to a privacy profile (delta as a function of epsilon); about 10^8 take a second or two.
-    Uses have prices if too many combinations of uses can remain: an upper bound then tracks only the sum of the prices
-    of the remaining uses (see `DrawOrders`). No proof depends on a constant.
+    No proof depends on a constant. The texts below the constants use these words:
+
+    - A run computes a bracket on one grid of epsilons. The brackets of all runs are intersected.
+    - Widths of brackets are relative to the upper end.
+    - Cells are the intervals between grid points.
+    - Work is the number of grid points times how often a mechanism is added to a privacy profile (delta as a function
+      of epsilon); about 10^8 take a second or two.
+    - Uses have prices if too many combinations of uses can remain: an upper bound then tracks only the sum of the
+      prices of the remaining uses (see `DrawOrders`).
     """
 
     rough_width: float = 1e-2

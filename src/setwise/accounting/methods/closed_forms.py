@@ -220,11 +220,11 @@ class BatchBoundedRange:
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
-            """Store the interval [a, b], with an upper bound on the largest delta in it, in the heap `blocks`.
+            """Store the block [a, b] of parameters t in the heap `blocks`, with an upper bound on delta in the block.
 
-            t is the parameter of the randomized responses of the batch, whose losses are t and t - epsilon; the search
-            looks for the t with the largest delta. `blocks` is a variable of the function around this one. The search
-            takes the interval with the largest bound from it first.
+            All randomized responses of the batch have the losses t and t - epsilon, and the search looks for the t with
+            the largest delta. It takes the block with the largest bound from the heap first. `blocks` is a variable of
+            the function around this one.
             """
             heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
 

@@ -102,10 +102,11 @@ def exact_linear(
 ) -> ExactLinear | None:
     """Return the exact total privacy loss of `uses`, pairs (noise, count), or None if there are too many values.
 
-    The result does not multiply out all losses, because the list could be too long. The loss of one kind of noise stays
-    an object of its own: Gaussian noise, or else the noise whose total loss has the most values. The total loss of all
-    other uses is a list of at most `most` values with their probabilities. `failure` is a bracket (a certified
-    interval) for the probability of outright failure, in which everything may be revealed; the result includes it.
+    The result keeps two losses apart, because a list of all sums of the two could be too long. The first is the loss of
+    one kind of noise: Gaussian noise, or else the noise whose total loss has the most values. The second is the total
+    loss of all other uses, a list of at most `most` values with their probabilities. `failure` is a bracket (a
+    certified interval) for the probability of outright failure, in which everything may be revealed; the result
+    includes it.
 
     Requires: at most one of `uses` is Gaussian, because Gaussians are merged into one before.
     Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for

@@ -1,7 +1,8 @@
 """Bound of many uses by one Gaussian mechanism: a single number, mu squared, instead of a privacy profile.
 
-Write G_v for the Gaussian mechanism of mu^2 = v, whose sigma is 1 / sqrt(v) times the sensitivity. The price c(b, v) of
-a use b before G_v is a number such that G_{v + c} dominates b followed by G_v.
+The mu squared of a Gaussian mechanism is (sensitivity / sigma)^2; write G_v for the Gaussian with mu^2 = v. A use is
+replaced together with all later uses, which G_v stands for: the use b has a price c(b, v), such that G_{v + c}
+dominates b followed by G_v.
 
 Several uses are replaced by adding up such prices, from the last use to the first. The largest sum over all orders of
 the uses is v(E) for a multiset E of uses: v(no uses) = 0, and v(E) is the maximum over the first use b in E of v(E
