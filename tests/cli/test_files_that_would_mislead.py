@@ -50,9 +50,9 @@ def pasted(setwise: Command, refused: Done) -> Done:
         _, found, command = message.partition("ask again with: setwise ")
         assert found, message
         return setwise(*shlex.split(command))
-    command = copy.replace(" && setwise ", f" && {sys.executable} -m setwise.cli.main ")
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=120)
-    return Done(command, done.returncode, done.stdout[done.stdout.find('{"columns"') :], done.stderr)
+    mending, *commands = copy.split(" && setwise ")
+    subprocess.run(mending, shell=True, check=True, timeout=60)
+    return [setwise(*shlex.split(command)) for command in commands][-1]
 
 
 def counts(done: Done) -> dict[str, float]:
