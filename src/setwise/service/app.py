@@ -42,7 +42,7 @@ ROUTERS = (
 
 
 def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI:
-    """Return the ASGI application of one replica of the service.
+    """Return the ASGI application of one replica (process of the service).
 
     The databases and pools that `settings` name are opened now, and closed when the application shuts down. Tests may
     give an open `service`, whose databases and pools are used instead; None opens new ones.
@@ -54,7 +54,7 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
         """Run the background tasks and the PostgreSQL listener of `app` while the application runs.
 
         The tasks write the heartbeats of running queries and do scheduled work. At the shutdown, the databases and
-        pools of the replica are closed.
+        pools of this process are closed.
         """
         running = [asyncio.create_task(parts.runner.beat()), asyncio.create_task(parts.upkeep.run())]
         async with postgres_door(parts) as address:

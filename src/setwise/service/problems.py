@@ -148,7 +148,7 @@ _DETAILS = {
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """Return the HTTP response for `error`, which is a problem document.
+    """Return the HTTP response for `error`: a JSON problem document (RFC 9457) with the status of the error's class.
 
     Details that only operators should see, such as the address of a database, go to the log.
     """

@@ -56,7 +56,10 @@ def _answer_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 
 
 def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
-    """Yield a `Fault` for every person whose role or removal in `database` differs from the audit log in `ledger`."""
+    """Yield a `Fault` for every person whose role in `database` differs from the role in the audit log of `ledger`.
+
+    A person is also reported if only one of the two says that the person was removed.
+    """
     roles: dict[str, str | None] = {FIRST_STEWARD: "steward"}
     for record in ledger.acts():
         event = record.event
@@ -99,12 +102,12 @@ def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
 
 
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
-    """Record in `ledger` which files or tables each dataset reads, as its engine in `engines` finds them now.
+    """Record in `ledger` which files or tables on servers each dataset reads at present, as `engines` finds out.
 
     `datasets` is the store of all datasets. `names` are the names of the datasets to record, and None means all.
     Earlier records are kept. A dataset is skipped if its definition differs from the definition that the ledger has
-    recorded: recording the changed definition would hide the change, which a verification of the ledger reports. A
-    dataset that cannot be recorded is logged.
+    recorded: recording the changed definition would hide the change, which a verification of the ledger reports. If a
+    dataset cannot be recorded, for example because its table is gone, an error is logged and the others are recorded.
     """
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:

@@ -107,7 +107,7 @@ class Service:
 
 
 def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
-    """Open the databases and start the pools that `settings` name, and return them as the replica's `Service`.
+    """Open the databases and start the pools that `settings` name; return all parts of this process of the service.
 
     `clock` returns the time in seconds since 1970. If the ledger does not say which tables a dataset reads, because an
     earlier version registered the dataset, this is recorded in the ledger now.

@@ -239,7 +239,7 @@ def paced(request: Request, content: str | bytes, media_type: str = "application
 
 
 def service_of(request: Request) -> Service:
-    """Return the parts of the replica that serves `request`, such as its stores, pools and settings."""
+    """Return the stores, pools and settings of the replica (process of the service) that serves `request`."""
     return cast(Service, request.app.state.service)
 
 

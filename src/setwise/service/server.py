@@ -70,7 +70,7 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     limit = settings.connections or most_connections()
 
     def connection(*arguments: Any, **options: Any) -> HttpConnection:  # noqa: ANN401 - as the server calls it
-        """Return the protocol object of a new HTTP connection, with the limits of the replica's settings.
+        """Return the protocol object of a new HTTP connection, with the limits that the service's settings state.
 
         `arguments` and `options` come from uvicorn. All connections share the limits, and `waiting`, a list of the
         connections that are between two requests.
@@ -112,10 +112,10 @@ class _Server(uvicorn.Server):
 
 
 def most_connections() -> int:
-    """Raise the process's limit on open files to its maximum, and return how many connections the limit allows.
+    """Raise this process's limit on open files to its maximum, and return how many connections the limit allows.
 
-    The result is a number from 16 to 10,000. Some files are reserved for the replica itself; otherwise it could open no
-    table while all connections are in use.
+    The result is a number from 16 to 10,000. Some files are reserved for the service itself, which could otherwise open
+    no table while all connections are in use.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -149,7 +149,8 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start a new HTTP connection over `transport`, and the deadline for the headers of its first request.
 
-        If there are too many connections, the one that has waited longest for a request is closed.
+        If there are too many connections, the one that has waited longest for a request is closed; if none waits, the
+        new one is closed.
         """
         super().connection_made(transport)
         if len(self.connections) > self._limit:

@@ -27,7 +27,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class EngineKind(StrEnum):
-    """The kinds of engines that read tables, such as DuckDB; the operator chooses which of them a replica has."""
+    """The kinds of engines (systems that read tables, such as DuckDB); the operator chooses some of them."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"
@@ -36,7 +36,9 @@ class EngineKind(StrEnum):
 
     @staticmethod
     def of(address: str) -> "EngineKind | None":
-        """Return the kind of the engine at the URL or name `address`; None if it is of no known kind.
+        """Return the kind of the engine (system that reads tables) at the URL or name `address`.
+
+        Returns None if it is of no known kind.
 
         >>> EngineKind.of("chdb:///data")
         <EngineKind.CLICKHOUSE: 'clickhouse'>
@@ -59,7 +61,7 @@ def is_safe_address(address: object) -> bool:
 
 
 class Settings(BaseSettings):
-    """The settings with which a replica is started; the `description` of each field says what it is.
+    """The settings with which a process of the service is started; the `description` of each field says what it is.
 
     A setting that is not given is read from its environment variable, or else has its default. Addresses may contain
     passwords and are kept out of `repr`.
@@ -232,7 +234,7 @@ class Settings(BaseSettings):
 
     @property
     def requests_at_once(self) -> int:
-        """The number of requests that each person may make in one burst on this replica."""
+        """The number of requests that each person may send to this process of the service in one burst."""
         return self.burst or max(1, round(2 * self.requests_per_second))
 
     @field_validator("engine", "store", "trusted_proxy", "oidc_scopes", mode="before")
@@ -290,7 +292,10 @@ class Settings(BaseSettings):
     @field_validator("engine")
     @classmethod
     def _check_engines(cls, engines: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the URLs of the engines if each is of a known kind; raise `ValueError` otherwise."""
+        """Return `engines`, the URLs or names of systems that read tables, unchanged if each is of a known kind.
+
+        Raises `ValueError` otherwise.
+        """
         for engine in engines:
             if EngineKind.of(engine) is None:
                 kind = engine.partition(":")[0]

@@ -34,8 +34,9 @@ _BUSY = "too many of your requests are waiting; try again in 1 s"
 class FairSlots:
     """A semaphore whose free slots go to the waiting person who holds the fewest slots.
 
-    `count` is the number of slots, and `each` the most that one person may hold (None: all). Among persons with equally
-    few slots, the person who was served longest ago is next.
+    A slot is the right to use a scarce resource, such as a thread. `count` is the number of slots, and `each` the most
+    that one person may hold (None: all). Among persons with equally few slots, the person who was served longest ago is
+    next.
 
     >>> slots = FairSlots(2, each=1)
     >>> slots.acquire("ada"), slots.acquire("ada", timeout=0.0), slots.acquire("bob")
@@ -54,8 +55,8 @@ class FairSlots:
     def acquire(self, person: str = "", *, timeout: float | None = None) -> bool:
         """Wait for a slot for `person`, and return whether one was acquired.
 
-        A slot is the right to use a scarce resource of the replica, such as a thread; `release` gives it back. The wait
-        ends after `timeout` seconds; None waits without limit.
+        A slot is the right to use a scarce resource, such as a thread; `release` gives it back. The wait ends after
+        `timeout` seconds; None waits without limit.
         """
         granted = threading.Event()
         with self._lock:
@@ -72,7 +73,7 @@ class FairSlots:
     def release(self, person: str = "") -> None:
         """Give back one slot that `person` acquired, so that another waiting call of `acquire` can have it.
 
-        A slot is the right to use a scarce resource of the replica, such as a thread.
+        A slot is the right to use a scarce resource, such as a thread.
         """
         with self._lock:
             self._free += 1
@@ -84,16 +85,17 @@ class FairSlots:
     def of(self, person: str) -> "PersonalSlots":
         """Return an object with which the person called `person` acquires and releases these slots.
 
-        A slot is the right to use a scarce resource of the replica, such as a thread, which is shared fairly among
-        people. The object has the person's name, so that code which uses a slot need not know whose slot it is.
+        A slot is the right to use a scarce resource, such as a thread, which is shared fairly among people. The object
+        has the person's name, so that code which uses a slot need not know whose slot it is.
         """
         return PersonalSlots(self, person)
 
     def _grant(self) -> None:
         """Give the free slots to the waiting calls of `acquire` that are next, and wake only these calls.
 
-        If every waiting call were woken to see whether it is next, 64 waiting queries would take more processor time
-        than the two queries that read tables. The caller holds the lock.
+        A slot is the right to use a scarce resource, such as a thread. If every waiting call were woken to see whether
+        it is next, 64 waiting queries would take more processor time than the two queries that read tables. The caller
+        holds the lock.
         """
         while self._free > 0:
             waiting = [person for person in self._queues if self._held[person] < self._each]
@@ -110,7 +112,7 @@ class FairSlots:
             granted.set()
 
     def _leave(self, person: str, granted: threading.Event) -> None:
-        """Remove one waiting call of `acquire` from the queue of `person`, because its wait has ended without a slot.
+        """Remove one waiting call of `acquire` from the queue of `person`, because it got a slot or its time is up.
 
         `granted` is the event that the call waits for; it identifies the call. The caller of this method holds the
         lock.
@@ -140,15 +142,15 @@ class PersonalSlots:
         return self._slots.acquire(self._person, timeout=timeout)
 
     def release(self) -> None:
-        """Release a slot that this person holds, so that another waiting call can have it."""
+        """Release a slot that this person holds, so that another waiting call can have it.
+
+        A slot is the right to use a scarce resource, such as a thread.
+        """
         self._slots.release(self._person)
 
 
 class PersonalLimit:
-    """A limit on how many things of one kind each person may have at a time, such as running calls or connections.
-
-    Each person may have `most` of them.
-    """
+    """A limit: each person may have `most` things of one kind at a time, such as running calls or connections."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -159,8 +161,8 @@ class PersonalLimit:
     def counting(self, person: str) -> Iterator[None]:
         """Context manager that counts one more call (or connection) of `person` while its `with` block runs.
 
-        Raises `TooManyRequests` if the person has reached the limit. Work of the replica itself, for which `person` is
-        "", is never refused.
+        Raises `TooManyRequests` if the person has reached the limit. Work that the service does for itself, for which
+        `person` is "", is never refused.
         """
         with self._lock:
             if person and self._count[person] >= self._most:

@@ -48,8 +48,8 @@ def configure(log_format: LogFormat) -> None:
 def log_request(method: str, route: str, status: int, seconds: float) -> None:
     """Log a request with the HTTP `method` to `route` that got the HTTP `status` after `seconds` seconds.
 
-    If the request read private data, its response was delayed to one of a few fixed times, so that `seconds` does not
-    reveal how long the engine took.
+    If the request read private data, its response was delayed to one of a few fixed times. So `seconds` does not reveal
+    how long the data was read.
     """
     measured = {"method": method, "route": route, "status": status, "seconds": round(seconds, 6)}
     _log.info("request", extra=measured)

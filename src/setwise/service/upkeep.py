@@ -100,10 +100,11 @@ class Upkeep:
     def _sign(self) -> None:
         """Sign a head of the ledger, which is a record of where each account's hash chain ends.
 
-        Does nothing without a signing key, or if the last head that this replica knows is at most `head_hours` hours
+        Does nothing without a signing key, or if the last head that this process knows is at most `head_hours` hours
         old. Otherwise the ledger is first compared with the head that a file outside the database keeps, so that a
-        ledger that has lost entries is not signed; such a ledger raises `StoreFailed`. If another replica has signed a
-        head in the last `head_hours` hours, that head is written to the file, and no further head is signed.
+        ledger that has lost entries is not signed; such a ledger raises `StoreFailed`. If another process of the
+        service has signed a head in the last `head_hours` hours, that head is written to the file, and no further head
+        is signed.
         """
         seconds, now = 3600.0 * self._settings.head_hours, self._clock()
         if self._key is None or self._last_head is None or now < self._signed_at + seconds:

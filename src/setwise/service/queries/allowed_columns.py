@@ -15,10 +15,10 @@ from setwise.service.storage.datasets import Dataset
 
 
 def column_not_allowed(word: str, name: str, listed: Sequence[str]) -> UnknownColumn:
-    """Return the error for a request whose field `word` names the column `name`, which is not among those `listed`.
+    """Return the error for a request that names the column `name` in a place where the steward does not allow it.
 
-    A missing column and one that is not listed get the same message, so that nobody can find out which other columns
-    the table has.
+    The message says which place that is (`word`, such as "item") and which columns are allowed there (`listed`). A
+    column that does not exist gets the same message, so that nobody can find out which other columns the table has.
     """
     names = ", ".join(map(repr, listed)) or "none"
     return UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
@@ -45,12 +45,12 @@ class AllowedColumns:
         return next((column for column in (name, plain) if column in self._names), None)
 
     def check(self, word: str, name: str, listed: tuple[str, ...], *, exists: bool) -> None:
-        """Raise `UnknownColumn` if a request may not use the column `name` in one of its fields.
+        """Raise `UnknownColumn` if a question may not use the column `name` in one place, such as a request field.
 
-        - `word`: the name of the request field, such as "item" or "value"
-        - `listed`: the columns that the steward allows in that field
-        - `exists`: whether the table has a column `name`. If not, the error is the same as for a column that is not
-          allowed, so that nobody can find out which other columns the table has
+        - `word`: how the error message names that place, such as "item", "value" or "a column to join on"
+        - `listed`: the columns of the dataset that the steward allows there
+        - `exists`: whether the table that the question reads has a column `name`. If not, the error is the same as for
+          a column that is not allowed, so that nobody can find out which other columns the table has
 
         Columns of public tables (tables without users) are always allowed.
         """
@@ -75,10 +75,12 @@ class AllowedColumns:
                 raise UnknownColumn(f"SQL may compute with the columns allowed here ({names}), not with {name!r}")
 
     def check_key(self, key: Key) -> None:
-        """Raise `UnknownColumn` unless the steward allows the dataset's column in the join condition `key`.
+        """Raise `UnknownColumn` unless SQL may join on the condition `key`.
 
-        The column must be allowed for groups or filters, because a join filters (it drops rows whose key is not in
-        the joined table) and adds columns to group by, which depend on the key.
+        In the condition, a column of an earlier table must equal a column of the added table. If the earlier column is
+        the dataset's, the steward must allow it for groups or filters. A join can be used as a filter, because it may
+        drop rows without a match, and it adds columns to group by, which follow from this column. A column of another
+        joined table is always allowed, because only public tables (tables without users) are joined.
         """
         if key.earlier in (None, self._dataset.name) and key.column in self._names:
             listed = (*self._dataset.items, *self._dataset.filters)

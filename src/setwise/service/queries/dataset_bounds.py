@@ -12,9 +12,9 @@ def bounded_query(query: Query, dataset: Dataset) -> Query:
     Contribution bounds limit what one user contributes: the most groups in which the user counts, the most that the
     user adds to one group, and the most rows of the user that count in one group.
 
-    Raises: `InvalidParameter` if one of the first two bounds of the query is larger than the dataset's. Also if the
-    query asks for all groups that noise decides to show (not a top k), and neither the query nor the dataset limits the
-    groups of a user.
+    Raises: `InvalidParameter` if one of the first two bounds of the query is larger than the dataset's. Also for a
+    histogram of private groups (noise decides which of them are shown) for which nothing limits the number of groups of
+    one user: the query and the dataset state no limit, and the query does not ask for one to be found ("auto").
     """
     bounded = _within_bounds(query.with_declared_rows(dataset.rows_per_user), dataset)
     has_bound = bounded.contributions is not None or bounded.auto_contributions
@@ -33,7 +33,8 @@ def _within_bounds(query: Query, dataset: Dataset) -> Query:
     - `per_item`: the most that one user adds to a group: a number of rows, or an amount of a summed column
 
     A query without groups is returned unchanged. Raises `InvalidParameter` if the dataset has one of these bounds and
-    the query's own bound is larger, or if the query has no such bound even after filling in.
+    the query's own bound is larger. Also raised if the query still has no such bound, because not every statistic takes
+    the bound of the dataset.
     """
     if query.item is None:
         return query

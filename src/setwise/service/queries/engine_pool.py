@@ -54,9 +54,9 @@ _EXPANDED = set("{}")
 
 @runtime_checkable
 class WholeTableEngine(Protocol):
-    """Protocol of an engine that can return all rows of a table. Only public tables are read in this way.
+    """Protocol of an engine (a connection that reads a table) that can return all rows of its table.
 
-    Public tables are tables without users.
+    Only public tables, which are tables without users, are read in this way.
     """
 
     def read_table(self, most: int) -> "pa.Table":
@@ -87,9 +87,9 @@ class Engines:
     def describe_candidate(self, dataset: Dataset) -> Schema:
         """Return the columns of the table of `dataset`, which a steward is about to register. Only metadata is read.
 
-        Of `dataset`, only the engine, the table and how its file is read are used, so that its user column and other
-        columns need not be chosen yet. Raises `UnsuitableTable` or `InvalidParameter`, naming the field `table`, if the
-        table cannot be opened.
+        Of `dataset`, only the kind of engine (such as DuckDB), the table and how its file is read are used, so that its
+        user column and other columns need not be chosen yet. Raises `UnsuitableTable` or `InvalidParameter`, naming the
+        field `table`, if the table cannot be opened.
         """
         with at_field("table"):
             try:
@@ -161,10 +161,11 @@ class Engines:
         return table if pinned == located else f"{table.rstrip('/')}@{pinned.rpartition('@')[2]}"
 
     def _close_earlier_versions(self, name: str, table: str) -> None:
-        """Close the idle engines that read earlier versions of the dataset `name`, because no new question reads these.
+        """Close the idle engines (connections) on earlier versions of the dataset `name`: no new question reads these.
 
         `table` is the dataset's path or URL with the newest version at its end, as in `events@7`. It is recorded, so
-        that engines on earlier versions are not kept from now on.
+        that an engine on an earlier version is closed, and not kept for later questions, when the query that uses it
+        ends.
         """
         with self._lock:
             if self._newest.get(name) == table:
@@ -268,8 +269,9 @@ class Engines:
 
         Public tables are tables without users.
 
-        Raises `InvalidParameter` if the engine cannot read a whole table, `UnsuitableTable` if a table has more than
-        100,000 rows (`_MOST_PUBLIC_ROWS`), and `EngineFailed` if a table cannot be opened.
+        Raises `InvalidParameter` if the dataset's kind of engine (such as Spark) cannot return a whole table,
+        `UnsuitableTable` if a table has more than 100,000 rows (`_MOST_PUBLIC_ROWS`), and `EngineFailed` if a table
+        cannot be opened.
         """
         if not names:
             return ()
@@ -295,7 +297,10 @@ class Engines:
     def borrow(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine on a dataset's table, or on the table that SQL derives from it by `joins` and `derivation`.
+        """Context manager that yields an engine (a connection that reads a table), which nobody else uses meanwhile.
+
+        The engine reads the dataset's table or, with `joins` or a `derivation`, a table that SQL derives from it. After
+        the block, an engine on the dataset's own table may be kept for the next caller; any other engine is closed.
 
         - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
         - `derivation`: the steps by which SQL computes each user's rows
@@ -332,9 +337,10 @@ class Engines:
     def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
-        """Yield an engine to read metadata with, to check a question; one caller at a time for each dataset.
+        """Context manager that yields an engine (a connection that reads a table) to check the columns of a question.
 
-        Other callers who check questions about the dataset wait, because opening an engine for each would take longer.
+        For each dataset, only one caller at a time has such an engine, and the others wait. Waiting is shorter than
+        opening an engine for each of them.
 
         - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
         - `derivation`: the steps by which SQL computes each user's rows
@@ -347,7 +353,7 @@ class Engines:
             yield engine
 
     def close(self) -> None:
-        """Close every engine of the pool that no query is using."""
+        """Close every engine (connection that reads a table) of the pool that no query is using."""
         with self._lock:
             idle = [engine for engines in self._idle.values() for engine in engines]
             self._idle.clear()
@@ -355,7 +361,7 @@ class Engines:
             engine.close()
 
     def _reopen(self, dataset: Dataset) -> Engine:
-        """Return a new engine on the table of a registered dataset.
+        """Return a new engine (a connection that reads a table) on the table of a registered dataset.
 
         Raises `EngineFailed` if the table cannot be opened any more; its message leaves out the reason, which is not
         for analysts.
@@ -383,10 +389,10 @@ class Engines:
         return self._units[dataset]
 
     def _open_joined(self, dataset: Dataset, joins: tuple[Join, ...], derivation: Derivation) -> Engine:
-        """Return a new engine on the table that SQL derives from the table of `dataset` by `joins` and `derivation`.
+        """Return a new engine (a connection) that reads the table which SQL derives from the table of `dataset`.
 
-        `joins` are public tables (without users), and `derivation` has the steps by which SQL computes each user's
-        rows.
+        - `joins`: the public tables (tables without users) that SQL joins to the dataset's table
+        - `derivation`: the steps by which SQL computes each user's rows
 
         Raises `EngineFailed` if a table cannot be opened, and `UnknownColumn` or `InvalidParameter` for a wrong join.
         """
@@ -401,9 +407,10 @@ class Engines:
             ) from None
 
     def _open(self, dataset: Dataset, joined: Joined = NOT_JOINED) -> Engine:
-        """Return a new engine on the dataset's table, with the tables of `joined` (by default none) joined to it.
+        """Return a new engine (a connection) that reads the dataset's table, with the tables of `joined` joined to it.
 
-        Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` if the table cannot be opened or joined.
+        By default no table is joined. Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` if the table
+        cannot be opened or joined.
         """
         address = self._address(dataset.engine)
         source = self._locate(dataset.table, dataset.engine)
@@ -411,18 +418,20 @@ class Engines:
         return open_engine(source, address, types=types, csv=dataset.csv, memory=self._settings.memory, joined=joined)
 
     def address(self, kind: EngineKind) -> str:
-        """Return the URL, with its password, of the engine of this kind, for live series that keep their state there.
+        """Return the URL, with its password, of the database of this `kind` (such as PostgreSQL) in the settings.
 
-        A live series is a set of noisy user counts that is charged once and released period by period.
+        Live series (noisy user counts that are charged once and released period by period) keep their private state
+        there.
 
-        Raises `InvalidParameter` if the service was started without such an engine.
+        Raises `InvalidParameter` if the service was started without such a database.
         """
         return self._address(kind)
 
     def _address(self, kind: EngineKind) -> str:
-        """Return the URL of the engine of this kind in the replica's settings.
+        """Return the URL or name of the engine of this `kind` (such as PostgreSQL or DuckDB) that the settings state.
 
-        Raises `InvalidParameter` if the service was started without such an engine.
+        An engine is what reads tables: a database server, or a library in this process. Raises `InvalidParameter` if
+        the service was started without such an engine.
         """
         addresses = [each for each in self._settings.engine if EngineKind.of(each) is kind]
         if not addresses:
@@ -459,10 +468,10 @@ class Engines:
         return UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", ""))
 
     def _locate(self, table: str, kind: EngineKind) -> str:
-        """Return the path, URL or table name that the engine of this kind opens for a registered `table`.
+        """Return the path, URL or table name by which an engine of this `kind` (such as DuckDB) reads `table`.
 
-        A path in the data folder is made absolute. Raises `UnsuitableTable` for a path outside the data folder, or a
-        URL that the operator does not allow.
+        `table` is as it was registered. A path in the data folder is made absolute. Raises `UnsuitableTable` for a path
+        outside the data folder, or a URL that the operator does not allow.
         """
         match kind:
             case EngineKind.POSTGRESQL | EngineKind.CLICKHOUSE:
@@ -496,8 +505,8 @@ class Engines:
     def _check_store_prefix(self, table: str) -> str:
         """Return the object store URL `table`, or raise `UnsuitableTable` if the operator does not allow its prefix.
 
-        The replica's credentials may be able to read more than tables, so the operator lists the prefixes under which
-        stewards may register tables.
+        The operator lists the prefixes under which stewards may register tables, because the service's credentials may
+        be able to read other objects too.
         """
         bucket, key = split_address(split_version(table)[0])
         place = f"{SCHEME}{bucket}/{key}/"
@@ -528,9 +537,9 @@ class Engines:
 def _content_state(located: str) -> str | None:
     """Return a text that differs whenever the rows of the table at the path or URL `located` may differ.
 
-    Returns None if rows could change while the text stays unchanged. One case is a file that was written just now, as a
-    second write may get the same modification time. Raises `UnsuitableTable` or `OSError` if there is no such
-    table.
+    Returns None if rows could change while the text stays unchanged. This is so for a file that was written less than
+    two seconds ago, because a second write may get the same modification time. Raises `UnsuitableTable` or `OSError` if
+    there is no such table.
     """
     # A database's log is another file, so the database's own file may stay unchanged while its rows change.
     if "::" in located:

@@ -45,9 +45,8 @@ class ExactResults:
     def read(self, place: Hashable, size: int | None, read: Callable[[], Exact]) -> Exact:
         """Return the result that is cached under the key `place`; if there is none, call `read` and cache its result.
 
-        `size` is the largest number of values that the result can have, whatever the rows are (`most_numbers` computes
-        it). It is None if only the rows decide. If `size` is None or too large for the cache, the result is returned
-        without being cached.
+        `size` is the most numbers that the result can have, whatever the rows are (`most_numbers` computes it), or None
+        if only the rows limit them. If `size` is None, or too large for the cache, the result is not cached.
         """
         if size is None:
             return read()

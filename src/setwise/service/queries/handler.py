@@ -156,8 +156,8 @@ class CheckedQuestion:
 class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
-    - `left`: the uses (guarantees with counts) that remain in the account; for an account with a budget, the largest
-      use that it can still pay for
+    - `left`: the registered mechanism uses that remain in the account, such as 25 uses of 0.1-DP mechanisms; for an
+      account with an (epsilon, delta) budget, the largest single use that it can still pay for
     - `shortage`: a sentence that says what is lacking in the account, or in the joint budget of its dataset, and which
       smaller budget the account could pay, if there is one; None if the account can pay
     - `warning`: a sentence, or None. A dataset's joint budget may pay in two ways, from a sum of mu squared and from a
@@ -210,14 +210,14 @@ class QuestionService:
     def answer(self, running: RunningQuery) -> str:
         """Check, plan, charge and run the query `running`, and return its stored answer as JSON text.
 
-        Raises before the charge:
+        Raises, and nothing is charged:
 
-        - `SetwiseError`: the question is not valid
         - `BudgetExhausted`: the account cannot pay
-        - `RunsElsewhere`: another replica has answered the query or is running it
+        - another `SetwiseError`: the question is not valid
 
-        Raises after the charge `AnswerWithheld` if the query cannot be answered, and errors of the engine and the
-        ledger.
+        Raises `RunsElsewhere` if the query was answered before or another process of the service runs it; its one
+        charge pays for this request too. After the charge, raises `AnswerWithheld` if the query cannot be answered, and
+        errors of the ledger and of reading the table.
         """
         earlier = running.jobs.find(account=running.question.account, key=running.key)
         day = utc_day(None if earlier is None else earlier.created_at)
@@ -260,8 +260,7 @@ class QuestionService:
         """Charge and run the question `checked`, which has one query over private rows; return its stored answer.
 
         - `planned`: the plan of the question (mechanism, noise and cost)
-        - `running`: the query as this replica runs it, with its idempotency key and its engine slot (the right to read
-          a table)
+        - `running`: the state of the run, with its idempotency key and its engine slot (the right to read a table)
         - `payer`: the account, which is charged before the query waits for its slot
         """
         (part,) = checked.parts
@@ -292,8 +291,7 @@ class QuestionService:
 
         - `checked`: the question with the statement
         - `planned`: the plan of each SELECT (mechanism, noise and cost), and the cost of all of them together
-        - `running`: the query as this replica runs it, with its idempotency key and its engine slot (the right to read
-          a table)
+        - `running`: the state of the run, with its idempotency key and its engine slot (the right to read a table)
         - `payer`: the account, which is charged before the query waits for its slot
         """
         statement, dataset = checked.statement, checked.dataset
@@ -372,8 +370,8 @@ class QuestionService:
     def _request_text(self, checked: CheckedQuestion, part: CheckedPart, budget: Budget) -> str:
         """Return the canonical JSON text that the ledger stores for `part`, one query of the question `checked`.
 
-        The ledger compares this text with the text of a later request under the same key, to refuse another question.
-        `budget` is the budget that the query is charged with.
+        The ledger compares this text with that of a later request under the same idempotency key, and refuses the later
+        request if it asks something else. `budget` is the budget that the query is charged with.
         """
         dataset = checked.dataset
         identity = TableIdentity(
@@ -419,8 +417,8 @@ class QuestionService:
         - `row_problem`: why the SQL that computes with the answer's noisy rows failed; left out if it did not fail
         - `row_notes`: sentences about the rows; left out if there are none
 
-        The dict is empty if the query was not asked in SQL. The worker pool `renderers` computes the texts of large
-        answers.
+        The dict is empty if the query was not asked in SQL, or if its SQL cannot be parsed any more. The worker
+        processes of `renderers` compute the texts of large answers.
         """
         with self._lock:
             remembered: dict[str, str] | None = self._rows.get(job.id)
@@ -482,7 +480,8 @@ class QuestionService:
     def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
         """Return the preview of the question `checked`: its plan, and what its account lacks to pay for the plan.
 
-        `remaining` are the uses (guarantees with counts) that the account has left, which the preview shows.
+        `remaining` is copied into the preview: the mechanism uses that the account has left, each a guarantee with a
+        count.
         """
         account = checked.account
         planned = payable_plan(
@@ -501,8 +500,9 @@ class QuestionService:
     def _fitting_budget(self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan) -> str | None:
         """Return a sentence that suggests a smaller (epsilon, delta), which the account can pay; None if none is found.
 
-        Called for a question, `checked`, whose plan, `planned`, costs more than the account can pay. The result is also
-        None if the question does not spend an (epsilon, delta), but uses that were registered at the account's opening.
+        The caller adds the sentence to the error for the question `checked`, whose plan, `planned`, costs more than the
+        account can pay. The result is None, too, for a question that spends no (epsilon, delta), but mechanism uses
+        that were registered when the account was opened.
         """
         account = checked.account
         total = planned.total if isinstance(checked.budget, Within) else checked.budget
@@ -519,9 +519,9 @@ class QuestionService:
 def _budget_of(question: Question, statement: Statement | None, delta: float = DEFAULT_DELTA) -> AskedBudget:
     """Return the budget of a question, from the request or from the OPTIONS clause of its SQL `statement`.
 
-    `statement` is None for a question that is not in SQL. If a question in SQL with private groups states no delta, it
-    gets the argument `delta`. Raises `InvalidParameter` if neither the request nor the SQL states a budget, or if both
-    do.
+    `statement` is None for a question that is not in SQL. A question in SQL that states an epsilon and no delta gets
+    the argument `delta` if its groups are private, and 0 if they are public. Raises `InvalidParameter` if neither the
+    request nor the SQL states a budget, or if both do.
     """
     with at_field("spend"):
         if statement is None or not statement.says_what_to_spend:

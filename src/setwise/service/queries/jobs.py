@@ -49,7 +49,7 @@ class Job:
     - `person`: who asked the query
     - `account`: the account that paid, under the idempotency `key`
     - `request`: the request body as JSON text
-    - `attempt`: the number of times that a replica has begun to run the query
+    - `attempt`: the number of times that a replica (process of the service) has begun to run the query
     - `replica`: the replica that runs the query, which last reported at `heartbeat_at`
     - `progress`: how far the query is, as one of four values from 0 to 1 that do not depend on the data
     - `cancelled_by`: who asked to stop the query, or None
@@ -140,8 +140,10 @@ class Jobs:
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Insert the row of a query that was just charged; return (query, whether this replica shall run it).
 
-        The second value is False if another replica has inserted the row first, and runs or has answered the query.
+        A replica is one process of the service. If another replica has inserted the row first, the result has that row,
+        and its second value is False unless the query has ended without an answer or lost its replica meanwhile.
         `person` asked, and `account` paid under the idempotency `key`. `request` is the request body as JSON text.
+        Raises `KeyConflict` if the row that exists has another `request`.
         """
         now = self._clock()
         fresh = Job(
@@ -171,7 +173,8 @@ class Jobs:
     def take_up(self, job: Job) -> tuple[Job, bool]:
         """Try to take over the query `job`, which no replica runs; return (query, whether this replica shall run it).
 
-        The second value is False if another replica has taken the query over since `job` was read.
+        A replica is one process of the service. The second value is False if another replica has taken the query over
+        since `job` was read.
         """
         claim = update(schema.jobs).where(schema.jobs.c.id == job.id, schema.jobs.c.attempt == job.attempt)
         fresh = {
@@ -215,8 +218,9 @@ class Jobs:
     def of(self, person: str, most: int, *, after: Job | None = None, most_bytes: int = 1 << 20) -> list[Job]:
         """Return the queries of the person `person`, newest first: at most `most` queries.
 
-        With `after`, only queries older than the query `after` are returned. The list also ends as soon as the requests
-        and answers in it have `most_bytes` characters in total, because a single answer may have ten megabytes.
+        With `after`, only queries older than the query `after` are returned. The list ends early with the query at
+        which the requests and answers in the list reach `most_bytes` characters in total, because one answer may have
+        ten megabytes.
         """
         created_at, id_ = schema.jobs.c.created_at, schema.jobs.c.id
         query = select(id_).where(schema.jobs.c.person == person)
@@ -244,10 +248,11 @@ class Jobs:
             return {row.key: row.id for row in connection.execute(query)}
 
     def beat(self, progress: dict[str, float]) -> Collection[str]:
-        """Write the heartbeat and progress of this replica's queries, and return the ids of the queries to cancel.
+        """Write the heartbeat and progress of this replica's queries; return the ids of those that were cancelled.
 
-        A heartbeat tells other replicas that this one still runs the queries. `progress` maps the id of each query to
-        its progress between 0 and 1.
+        A replica is one process of the service, and a heartbeat tells the others that it still runs the queries. It
+        must stop those that somebody has cancelled. `progress` maps the id of each query to its progress between 0 and
+        1.
         """
         ours = and_(
             schema.jobs.c.replica == self._replica,
@@ -268,8 +273,8 @@ class Jobs:
     def cancel(self, job: Job, *, by: str) -> Job:
         """Record that the person `by` asks to stop the query `job`, and return the query.
 
-        The replica that runs the query sees this at its next heartbeat. A query whose replica is dead is cancelled at
-        once, and a query that has ended stays unchanged.
+        The replica (process of the service) that runs the query sees this at its next heartbeat, and stops the query. A
+        query whose replica is dead is cancelled at once, and a query that has ended stays unchanged.
         """
         running = and_(schema.jobs.c.id == job.id, schema.jobs.c.state == str(JobState.RUNNING))
         with self._database.writing(durable=False) as connection:
@@ -281,7 +286,8 @@ class Jobs:
     def done(self, job: Job, answer: str) -> Job:
         """Record in the row of the query `job` that it was answered with `answer`, and return the query.
 
-        The ledger has stored this answer before, so every replica that records an answer records the same one.
+        The row is changed even if another replica (process of the service) has taken the query over: the ledger has
+        stored this answer before, so every replica records the same one.
         """
         with self._database.writing(durable=False) as connection:
             connection.execute(_FINISH, {"the_id": job.id, "the_answer": answer})
@@ -290,8 +296,8 @@ class Jobs:
     def stopped(self, job: Job, state: JobState, problem: str) -> Job:
         """Record that the query `job` ended as `state` (failed or cancelled), and return the query.
 
-        `problem` is its error, a problem document as JSON text. Nothing is recorded if another replica has taken the
-        query over.
+        `problem` is its error, a problem document as JSON text. Nothing is recorded if the query has ended already, or
+        if another replica (process of the service) has taken it over.
         """
         ours = and_(
             schema.jobs.c.id == job.id,
@@ -304,10 +310,10 @@ class Jobs:
         return self.get(job.id)
 
     def forget(self, *, before: float) -> int:
-        """Delete the rows of ended queries that were asked before the time `before`, in seconds since 1970.
+        """Delete the rows of ended queries that were charged before the time `before`, in seconds since 1970.
 
         Returns the number of deleted rows. Charges and answers stay in the ledger, so that asking again under the same
-        key returns the stored answer.
+        idempotency key returns the stored answer.
         """
         ended = and_(schema.jobs.c.created_at < before, schema.jobs.c.state != str(JobState.RUNNING))
         with self._database.writing(durable=False) as connection:

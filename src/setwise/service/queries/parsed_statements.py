@@ -38,7 +38,8 @@ class ParsedStatements:
     The day is a part of the key because CURRENT_DATE becomes a constant in the parsed statement. Without the day, a
     service that runs past midnight would go on answering about yesterday.
 
-    `engines` look up the columns of tables, and `workers` are the worker processes that check SQL over noisy rows.
+    `engines` is the pool of connections that look up the columns of tables, and `workers` are the worker processes that
+    check SQL over noisy rows.
     """
 
     def __init__(self, engines: Engines, workers: WorkerPool) -> None:

@@ -61,8 +61,8 @@ class EngineSlots(Protocol):
 class BothSlots:
     """Two kinds of engine slots (rights to read a table) used as one: a query acquires a slot of each kind, or none.
 
-    A query with a large request needs the replica's only slot for large requests, and a slot that every query needs.
-    The slot of `first` is acquired before the slot of `second`.
+    A query with a large request needs such a pair: a slot that every query needs, and the only slot for large requests
+    in this process. The slot of `first` is acquired before the slot of `second`.
     """
 
     def __init__(self, first: EngineSlots, second: EngineSlots) -> None:
@@ -91,7 +91,7 @@ class BothSlots:
 class QueryTiming:
     """The engine slot, the deadline and the cancellation of one query.
 
-    - `slots`: the engine slots of the replica, of which the query takes one; a slot is the right to read a table
+    - `slots`: the slots for reading tables, of which the query takes one; an engine slot is the right to read a table
     - `seconds`: the longest time for which the query may hold its slot
     - `step`: the query's answer, refund or failure is held back until 1, 2, 4, ... times this many seconds after the
       request, because the time at which the engine finishes reveals something about private rows
@@ -270,7 +270,7 @@ class RunsElsewhere(Exception):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class RunningQuery:
-    """One query from its request to its answer, as this replica runs it.
+    """One query from its request to its answer, as this process of the service runs it.
 
     - `identity`: the person who asked the `question` under the idempotency `key`
     - `timing`: the query's engine slot (the right to read a table), its deadline, its cancellation, and the times at
@@ -312,7 +312,7 @@ class RunningQuery:
         """Insert the row of the query, which was charged just now; does nothing if the query has a row.
 
         Raises `RunsElsewhere` if another replica (process of the service) has inserted the row first, and runs or has
-        answered the query.
+        answered the query. Raises `KeyConflict` if that row is about another request.
         """
         if self.job is None:
             person, account, key = self.place
@@ -356,9 +356,9 @@ class Runner:
     def start(self, identity: Identity, question: Question, key: str) -> RunningQuery:
         """Start a query for `question`, asked by the person of `identity` under the idempotency `key`, and return it.
 
-        If this replica already runs a query of the same person, account and key, that query is returned. Raises
-        `KeyConflict` if that query has a different request, and `TooManyRequests` if the replica or the person has too
-        many queries that wait or run.
+        If this process already runs a query of the same person, account and key, that query is returned. Raises
+        `KeyConflict` if that query has a different request, and `TooManyRequests` if too many queries wait or run in
+        this process, in all or for the person.
         """
         person = identity.person.name
         place = (person, question.account, key)
@@ -407,20 +407,21 @@ class Runner:
         return job
 
     async def cancel(self, id_: str) -> None:
-        """Stop the query with the id `id_`, if this replica runs it."""
+        """Stop the query with the id `id_` if this replica (process of the service) runs it; otherwise do nothing."""
         for running in list(self._running.values()):
             if running.job is not None and running.job.id == id_:
                 await self._stop(running, CANCELLED)
 
     async def cancel_running(self, running: RunningQuery) -> None:
-        """Stop the query `running`, which this replica runs, whether or not it was charged yet."""
+        """Stop the query `running`, which runs in this process, whether or not it was charged yet."""
         await self._stop(running, CANCELLED)
 
     async def beat(self) -> None:
         """Record regularly in the database that this replica still runs its queries (heartbeats); never returns.
 
-        After ten missed heartbeats a query counts as abandoned, so that another replica may run it. Each round also
-        stops queries that exceed their time limit, and queries that were cancelled through any replica.
+        A replica is one process of the service. A query that misses ten heartbeats counts as abandoned, so that another
+        replica may run it. Each round also stops queries that exceed their time limit, and queries that somebody has
+        cancelled through another replica.
         """
         while True:
             await asyncio.sleep(self._settings.heartbeat_seconds)
@@ -436,7 +437,7 @@ class Runner:
                         await self.cancel(id_)
 
     async def close(self) -> None:
-        """Stop every query that this replica runs, and wait until all of them have ended."""
+        """Stop every query that this replica (process of the service) runs, and wait until all of them have ended."""
         self._closing = True
         queries = list(self._running.values())
         for running in queries:

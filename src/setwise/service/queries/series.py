@@ -57,7 +57,7 @@ def _overdue_message(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningUpdate:
-    """An update of a live series (noisy user counts, released period by period) that this replica runs.
+    """An update of a live series (noisy user counts, released period by period) that this process of the service runs.
 
     - `person`: who asked for the update
     - `until`: periods that ended before this day are released; None means today in UTC
@@ -194,9 +194,10 @@ class SeriesService:
     async def cancel_update(self, identity: Identity, name: str, threads: Threads) -> bool:
         """Stop the update of the live series `name` that this replica runs; return False if this replica runs none.
 
-        A live series is a set of noisy user counts that is released period by period. The next update releases the
-        periods that the stopped one would have released. `threads` are the threads in which the series is looked up in
-        the database. Raises `UnknownName` if the person of `identity` may not see the series.
+        A replica is one process of the service, and a live series is a set of noisy user counts that is released period
+        by period. The next update releases the periods that the stopped one would have released. `threads` are the
+        threads in which the series is looked up in the database. Raises `UnknownName` if the person of `identity` may
+        not see the series.
         """
         await threads.run(self.visible, identity, name)
         running = self._running.get(name)
@@ -208,7 +209,7 @@ class SeriesService:
     async def close_updates(self) -> None:
         """Stop every running update of a live series (noisy user counts), and wait until all updates have ended.
 
-        Called when the replica shuts down.
+        Called when this process of the service shuts down.
         """
         running = list(self._running.values())
         for update in running:
@@ -300,7 +301,7 @@ class SeriesService:
     ) -> SeriesView:
         """Return the released numbers of the live series called `name`; no private row is read.
 
-        A live series counts the users of each item (a group, such as a page) with noise, period by period.
+        A live series counts with noise, period by period, the users of each item (a group of rows, such as a page).
 
         - `window`: the number of periods that each number covers; None means running totals since the series began
         - `items`: the items to return; empty means all
@@ -346,10 +347,10 @@ class SeriesService:
 
 
 class LentTable:
-    """Reads the table of `dataset` for one update of a live series (user counts), borrowing an engine for each call.
+    """Reads the table of `dataset` for one update of a live series (user counts).
 
-    `engines` is the pool from which engines are borrowed. `timing` has the update's engine slot (the right to read a
-    table) and its cancellation; cancelling the update also stops the borrowed engine.
+    Each read borrows an engine (a connection that reads a table) from the pool `engines`. `timing` has the update's
+    engine slot (the right to read a table) and its cancellation; cancelling the update also stops the borrowed engine.
     """
 
     def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:

@@ -30,7 +30,7 @@ class TimedAccount:
 
     An engine slot is the right to read a table. Padded times are 1, 2, 4, ... times a fixed number of seconds after the
     request. `timing` acquires the query's slot and waits for its padded times. The function `record_charge` is called
-    as soon as the charge is on disk.
+    as soon as the charge is on disk, so that the caller can store the query's row, which others may poll.
     """
 
     def __init__(self, account: Account, timing: QueryTiming, record_charge: Callable[[], None]) -> None:
@@ -159,8 +159,9 @@ class TableReader:
     def _read_once(self, kind: str, aggregation: Aggregation, most: int | None, read: Callable[[], Exact]) -> Exact:
         """Return the exact result (before noise) of `aggregation`, from the cache or else from the tables.
 
-        The cache keeps results by the version of the tables. `read` is called to read the tables, and its result is
-        cached unless the version is unknown or the aggregation lists very many public groups.
+        `read` is called to read the tables. Its result is cached with the version of the tables, and is used again as
+        long as this version is unchanged. Nothing is cached if the version is unknown, if the aggregation lists very
+        many public groups, or if the result could have too many numbers (for private groups also if `most` is None).
 
         - `kind` is the name of the method that reads, such as "histogram", as a part of the cache's key.
         - `most` is the most groups that this method returns, or None if it returns all groups.
@@ -177,7 +178,10 @@ class TableReader:
 
     @contextmanager
     def _reading(self) -> Iterator[Engine]:
-        """Yield a borrowed engine on the registered table; cancelling the query stops the engine."""
+        """Context manager that yields a borrowed engine (a connection) on the table that this object reads.
+
+        If the query is cancelled during the `with` block, the engine is stopped too.
+        """
         borrowed = self._engines.borrow(self._dataset, self._joins, self._derivation)
         with borrowed as engine, self._timing.using(engine):
             yield engine

@@ -63,7 +63,8 @@ class Database:
         """Context manager that yields a connection in a transaction, which commits at the end of the `with` block.
 
         If not `durable`, the commit does not wait for the disk and may be lost if the machine goes down, so it is for
-        data that can be made again. Raises `StoreFailed` for an error of the database.
+        data that can be made again. Raises `IntegrityError` if a value that must be unique exists already, and
+        `StoreFailed` for any other error of the database.
         """
         with _as_store_failed(), self.writer, (self.engine if durable else self.relaxed).begin() as connection:
             yield connection
@@ -134,7 +135,8 @@ def _migrate(database: Database) -> None:
 def _as_store_failed() -> Iterator[None]:
     """Context manager that turns database errors in its `with` block into `StoreFailed` with a message of one sentence.
 
-    An `IntegrityError` is passed on, because the caller knows which name or key is taken.
+    An `IntegrityError`, which says that a value must be unique and exists already, is passed on: the caller then tells
+    which name or key is taken.
     """
     try:
         yield
@@ -184,7 +186,8 @@ class DatabaseProbe:
     async def check(self) -> DatabaseState:
         """Return whether the database can be read and written, or only read.
 
-        Raises `StoreFailed` if the last test failed, or if the database has not answered for 5 seconds.
+        Raises `StoreFailed` if the last test failed, or if a test is running and the database has never answered one or
+        not within the last 5 seconds.
         """
         now = time.monotonic()
         if self._probe is None or (self._probe.done() and now - self._started > _PROBE_SECONDS):
@@ -201,7 +204,7 @@ class DatabaseProbe:
     def _start(self) -> "asyncio.Future[DatabaseState]":
         """Start a test of the database in a daemon thread, and return the future of its result.
 
-        A daemon thread does not keep the replica from stopping while the database hangs.
+        A daemon thread does not keep this process from ending while the database hangs.
         """
         loop = asyncio.get_running_loop()
         probe: asyncio.Future[DatabaseState] = loop.create_future()

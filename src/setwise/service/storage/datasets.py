@@ -172,7 +172,10 @@ class Datasets:
         return self._remembered[name]
 
     def of_account(self, terms: Terms, name: str) -> Dataset:
-        """Return the dataset called `name`; raise `UnknownName` unless the account with these `terms` is on it."""
+        """Return the dataset called `name` if the account with these `terms` was opened for it.
+
+        Raises `UnknownName` if the account is for another dataset, or if there is no dataset of that name.
+        """
         if name != terms.dataset:
             raise UnknownName(f"the account {terms.name!r} is not on a dataset named {name!r}")
         return self.get(name)

@@ -1,9 +1,9 @@
-"""Tasks that turn a stored answer into SQL rows, CSV (no cell is a formula), JSON, or the charts and table of a page.
+"""Tasks that turn a stored answer into SQL rows, CSV for spreadsheets, JSON, or the charts and table of a page.
 
 An answer may have 100,000 items, and the SQL over its released rows (which costs no budget) may compute anything with
-them. Both run in worker processes, because in the replica's own process they would hold the interpreter lock for a
-second and delay every request. Small answers without such SQL are rendered in the replica, which takes less time than a
-message to a worker.
+them. Both run in worker processes, because in the service's own process they would hold the interpreter lock for a
+second and delay every request. Small answers without such SQL are rendered in the service's own process, which takes
+less time than a message to a worker.
 """
 
 import json
@@ -132,9 +132,10 @@ class ComputePublicValue:
     public: tuple[tuple[str, bytes], ...]
 
     def result(self) -> RowExpression:
-        """Run this task's SELECT and return its value, as a constant that may stand in an expression over private rows.
+        """Run this task's SELECT and return its value as a constant in the SQL that computes with private rows.
 
-        Raises `InvalidParameter` if the SELECT has several rows, or a value that such expressions cannot have.
+        Raises `InvalidParameter` if the SELECT has several rows, or if its value is of a type that such SQL does not
+        have.
         """
         return public_value(self.text, {name: read_arrow(table) for name, table in self.public})
 
@@ -222,9 +223,10 @@ def _quote_cell(cell: RowCell) -> RowCell:
 
 
 def _quote(label: Label) -> Label:
-    """Return a group label with an apostrophe before each of its texts that a spreadsheet might take for a formula.
+    """Return a group label in which texts that a spreadsheet might take for formulas begin with an apostrophe.
 
-    A text that begins with an apostrophe gets one more.
+    A label is a text or a number, or a tuple of them for several group columns. A text that begins with an apostrophe
+    gets one more, so that removing one apostrophe restores every changed text.
 
     >>> _quote("=1+1"), _quote("'x"), _quote("a=b"), _quote(-5)
     ("'=1+1", "''x", 'a=b', -5)
@@ -237,7 +239,7 @@ def _quote(label: Label) -> Label:
 def _quote_text(text: str) -> str:
     """Return `text` with an apostrophe put before it if a spreadsheet might take the text for a formula.
 
-    A text that begins with an apostrophe gets one more, so that dropping one apostrophe restores every text.
+    A text that begins with an apostrophe gets one more, so that removing one apostrophe restores every changed text.
     """
     return _QUOTE + text if text.startswith((*_FORMULA, _QUOTE)) else text
 
@@ -314,7 +316,7 @@ def _statistics(answer: PrivateAnswer, statement: Statement | None) -> list[str]
 def _charts(answer: PrivateAnswer) -> list[Chart]:
     """Return the charts that the page of `answer` shows, one for each statistic; `answer` was not asked for in SQL.
 
-    Several quantiles share one chart, because they are in the same unit.
+    Several quantiles share one chart, because all of them are values of the same column.
     """
     bars = bars_of(answer)
     over_time = is_over_time(bars, answer.axes)

@@ -39,9 +39,9 @@ _CHECK_SECONDS = 0.05
 
 
 def _never_cancelled() -> None:
-    """Do nothing: the function `check` of a calculation that nobody can cancel.
+    """Do nothing. A calculation that nobody can cancel gets this function as its `check`.
 
-    For other calculations, `check` raises an error once the result is no longer wanted.
+    Any other calculation has a `check` that raises an error once the result is no longer wanted.
     """
 
 
@@ -121,7 +121,7 @@ class _Reply(Generic[R]):
 class WorkerPool:
     """A pool of worker processes that run tasks for the service; a process is started when it is first needed.
 
-    - `processes`: the number of processes. One person may use all but one, so that others need not wait for that person
+    - `processes`: the number of processes. One person may use all but one (at least one), so that others need not wait
     - `seconds`, `memory`: the most seconds, and bytes of memory, that one task may take
     - `remedy`: the advice at the end of the error for a task that takes more
     - `remember`: whether results are cached
@@ -232,7 +232,7 @@ class WorkerPool:
 
 
 class _Worker:
-    """One worker process, and the replica's end of the socket pair to it.
+    """One worker process, with this process's end of the socket pair over which both talk.
 
     Tasks in the process may allocate `memory` bytes. The process first imports the module `preload` ("" for none).
     """

@@ -45,10 +45,10 @@ class Task(Protocol[Result_co]):
 
 
 def work(file_number: int, memory: int) -> None:
-    """Run as a worker process: report that all modules are loaded, then compute each task that the replica sends.
+    """Run as a worker process: report that all modules are loaded, then compute each task that the service sends.
 
-    `file_number` is the file descriptor of this process's end of the socket pair by which it talks with the replica,
-    and `memory` the number of bytes that tasks may allocate. Returns when the replica closes its end.
+    `file_number` is the file descriptor of this process's end of the socket pair by which it talks with the service,
+    and `memory` the number of bytes that tasks may allocate. Returns when the service closes its end.
     """
     most = _allocated_bytes() + memory
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -95,10 +95,10 @@ class Compose:
     epsilon: float | None = None
 
     def result(self) -> CompositionRecord:
-        """Return certified bounds on the epsilon and delta of all uses of this task together, and their method.
+        """Return certified bounds on the epsilon or delta of all mechanism uses of this task together.
 
-        In the result, `method` names the computation, `statement` the theorem behind the bounds, and `words` describes
-        each use for people.
+        The bounds are on epsilon if the task has a `delta`, and otherwise on delta. In the result, `method` names the
+        computation of the bounds, `statement` the theorem behind the bounds, and `words` describes each use for people.
         """
         composition = compose(self.uses, self.interaction)
         if self.delta is not None:
@@ -148,7 +148,7 @@ class PlanQuestion:
 
     - `user`: the column that identifies users in the table that the query reads
     - `schema`: the columns of that table
-    - `terms`: the terms of the account that pays: what it promises, and its whole budget before anything is spent
+    - `terms`: what the account that pays has promised, and its whole budget before anything is spent
     - `where`: the query's filter, parsed for the schema, or None if the query has no filter
     """
 
@@ -201,7 +201,7 @@ class PlanStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyTerms:
-    """Task: certify the epsilon of an account that pays with registered `uses`, and return the account's `Terms`.
+    """Task: certify the epsilon of an account that pays with registered mechanism `uses`; return the account's `Terms`.
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `uses`: the mechanism uses that are registered, such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism)
@@ -209,7 +209,7 @@ class CertifyTerms:
     - `period`: the calendar period after which the uses are renewed, or None
     - `wallet`: a second budget, which pays for uses that are not registered: all unregistered uses together reveal at
       most as much as one Gaussian mechanism whose mu (sensitivity over noise scale) is `wallet`. 0 for no second budget
-    - `failure`: the largest sum of the failure probabilities of all unregistered uses
+    - `failure`: the largest sum of the failure probabilities (of revealing everything) of all unregistered uses
     """
 
     name: str
@@ -222,9 +222,9 @@ class CertifyTerms:
     failure: float
 
     def result(self) -> Terms:
-        """Return the account's terms, with certified bounds on the epsilon of all its registered `uses` together.
+        """Return the account's terms, with certified bounds on the epsilon of all its mechanism `uses` together.
 
-        The bounds are at the `delta` of this task.
+        The terms state what the account promises and may spend. The bounds are at the `delta` of this task.
         """
         return setwise_terms(
             self.name,
@@ -266,9 +266,9 @@ class CertifyBudget:
     def result(self) -> Terms:
         """Return the terms of the account: its promise (epsilon, delta), and the budget that it may spend.
 
-        The unit of the budget depends on the account's rule; it is mu squared for the rule "wallet", for example. For
-        the rule "menu" (a fixed list of mechanism uses that the account accepts), computing the budget may take
-        seconds.
+        The budget is a number whose unit depends on the account's rule for adding up costs; for the rule "wallet" it is
+        mu squared, for example. For the rule "menu" (a fixed list of mechanism uses that the account accepts),
+        computing the budget may take seconds.
         """
         return filter_terms(
             self.name,
@@ -322,7 +322,8 @@ class ShowStatus:
 def _in_words(composition: Composition) -> list[str]:
     """Return a description for people of each mechanism use in `composition`, such as "25 counts at ε 0.1".
 
-    A page shows these descriptions beside the composed epsilon.
+    A use is a number of runs of a mechanism with the same guarantee. A page shows these descriptions beside the epsilon
+    of all uses together.
     """
     return [use_in_words(use) for use in composition.uses]
 
@@ -427,9 +428,9 @@ class CurvePoints:
 def _points_along(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
     """Return about ten points of a curve, as pairs of the value x on the x axis and the mechanisms to compose there.
 
-    `along` says what x is: the number of mechanisms, from 1 to the number in `mixture`, or the share of bounded-range
-    mechanisms, from 0 to 1. The mechanisms of a point are those of `mixture`, except that x replaces their number or
-    their share.
+    `along` says what x is: the number of mechanisms, from a tenth of the number in `mixture` to all of them, or the
+    share of bounded-range mechanisms, from 0 to 1. The mechanisms of a point are those of `mixture`, except that x
+    replaces their number or their share.
     """
     match along:
         case Along.NUMBER:
