@@ -1,6 +1,6 @@
 """The class `Aggregation`, which describes the exact histogram that an engine computes, and checks of its columns.
 
-An aggregation can also describe statistics of groups, such as sums.
+An aggregation can also describe exact statistics of groups, such as sums of a column.
 """
 
 from dataclasses import dataclass, field, replace
@@ -80,8 +80,8 @@ class Aggregation:
     def for_discovery(self) -> "Aggregation":
         """Return the aggregation by which the private search for groups finds labels that occur in the table.
 
-        The search (partition selection) is for labels that are not public. The aggregation has the same user, group
-        columns and filter as this one, but no measures (integers that users add) and no domain (public labels). A user
+        The search (partition selection) is for labels that are not public. The result has the same user, group columns
+        and filter as this aggregation, but no measures (integers that users add) and no domain (public labels). A user
         counts in at most 200 (`MOST_GROUPS`) groups, and at most once in each.
         """
         return replace(self, contributions=MOST_GROUPS, per_item=1, measures=(), domain=None)
@@ -214,8 +214,9 @@ _GROUPING = {
 def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
     """Raise if rows cannot be grouped by `column`, which must hold text, integers, dates or booleans.
 
-    `place` is the position of `column` among the group columns of `aggregation`. If `aggregation` states labels (public
-    labels, or a label for null), the part of each label at this position must have the type of the column's labels.
+    `aggregation` may state labels: public labels, or a label for null. With several group columns a label is a tuple,
+    and `place` is the position of `column` among them. The part of each stated label at this position must have the
+    type of the column's labels.
 
     Raises: `UnsuitableTable` for a column of another type, `InvalidParameter` for a label of another type.
     """

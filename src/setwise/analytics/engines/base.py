@@ -1,7 +1,8 @@
-"""The base classes of every engine, `Engine` (an open table) and `SqlEngineQuery` (an aggregation): cancel, progress.
+"""The base classes of every engine: `Engine`, an open table, and `SqlEngineQuery`, the SQL of one aggregation of it.
 
-An engine bounds the contributions of users where the data is stored and returns exact (not yet private) results. A new
-engine subclasses both and is listed in `ENGINES` in registry.py.
+An engine bounds the contributions of users where the data is stored and returns exact (not yet private) results. Its
+queries can be cancelled, and report their progress. A new engine subclasses both classes and is listed in `ENGINES` in
+registry.py.
 """
 
 import threading
@@ -65,7 +66,7 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
 class EngineQuery(Protocol):
     """The query of one aggregation of one open table; its methods return exact counts or statistics, without noise.
 
-    An aggregation says which rows are counted, in which groups, and how much of one user counts.
+    An aggregation says which rows are counted, in which groups, and how much one user may add to them.
     """
 
     def histogram(self, most: int | None) -> Histogram:
@@ -95,9 +96,9 @@ class EngineQuery(Protocol):
         """Return the exact weight of each group: a sum over users, to which the private search for groups adds noise.
 
         The search (partition selection) finds groups whose labels may be shown, in up to three rounds. `found_labels`
-        are the groups that earlier rounds found; the result has all other groups. A user with n of these other groups
-        adds about 1/sqrt(n) to each, counted in units of 2^-20, so that the l2 norm of what one user adds is at most 1,
-        which is 2^20 units.
+        are the groups that earlier rounds found; the result has all other groups. A user who counts in n of these other
+        groups adds the integer 2^20/sqrt(n), rounded down, to the weight of each. So all that one user adds has an l2
+        norm of at most 2^20.
         Raises: `EngineFailed` or `UnsuitableTable` with a fixed message, because the driver's may quote private rows.
         """
         # A query may store the (user, group) pairs in the first round instead of reading the table in each.
@@ -107,10 +108,10 @@ class EngineQuery(Protocol):
 class WeightReader:
     """Context manager that reads the exact weights of groups, to which the private search for groups adds noise.
 
-    The search (partition selection) finds groups whose labels may be shown, in up to three rounds. A weight is a sum
-    over users, counted in units of 2^-20: a user with n groups adds about 1/sqrt(n), which is 2^20/sqrt(n) units, to
-    each. `aggregation` names the user and group columns of `engine`'s table. The rounds share one database query object
-    and the temporary tables that it stores, so that the rows are read only once.
+    The search (partition selection) finds groups whose labels may be shown, in up to three rounds. The weight of a
+    group is a sum over users: a user who counts in n groups adds the integer 2^20/sqrt(n), rounded down, to the weight
+    of each. `aggregation` names the user and group columns of `engine`'s table. The rounds share one database query
+    object and the temporary tables that it stores, so that an engine need not read the rows in every round.
     """
 
     def __init__(self, engine: "Engine", aggregation: Aggregation) -> None:
@@ -137,14 +138,14 @@ class WeightReader:
         """Return the exact weights, without noise, of all groups that are not in `found_labels`.
 
         `found_labels` are the groups that earlier rounds of the private search for groups (partition selection) have
-        found. A weight is a sum over users, counted in units of 2^-20: a user with n groups that are not found yet adds
-        about 1/sqrt(n), which is 2^20/sqrt(n) units, to each of these.
+        found. The weight of a group is a sum over users: a user who counts in n groups that are not found yet adds the
+        integer 2^20/sqrt(n), rounded down, to the weight of each.
         """
         return self._query.group_weights(found_labels)
 
 
 class Engine(ABC):
-    """One open table (or join) of a database engine; computes exact counts to which a user adds a limited amount.
+    """One open table (or join) of a database engine; computes exact counts, with a limit on what one user adds to them.
 
     - `_schema` has the columns of the table, as they are stored.
     - `_manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
@@ -230,9 +231,9 @@ class Engine(ABC):
     def group_weights(self, aggregation: Aggregation) -> WeightReader:
         """Return a context manager whose `read` returns the exact weights of groups, for the private search for groups.
 
-        The search (partition selection) adds noise to the weights to find groups whose labels may be shown. A weight is
-        a sum over users, counted in units of 2^-20: a user with n groups adds about 1/sqrt(n), which is 2^20/sqrt(n)
-        units, to each. `aggregation`, made by `Aggregation.for_discovery`, names the user and group columns.
+        The search (partition selection) adds noise to the weights to find groups whose labels may be shown. The weight
+        of a group is a sum over users: a user who counts in n groups adds the integer 2^20/sqrt(n), rounded down, to
+        the weight of each. `aggregation`, made by `Aggregation.for_discovery`, names the user and group columns.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group at each
         rank, but not which users.
         """
@@ -241,8 +242,8 @@ class Engine(ABC):
     def relations(self) -> tuple[str, ...]:
         """Return the schema-qualified names of the server's tables that this engine reads; empty for files.
 
-        A view gives its own name and the names of the tables below it. Two engines with a name in common read the same
-        data.
+        A view gives its own name and the names of the tables below it. If the names of two engines overlap, both read
+        the same data, even if one of them reads it through a view.
         """
         return ()
 
@@ -364,8 +365,8 @@ class Engine(ABC):
     def _engine_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
         """Return a context manager that yields the query of `aggregation`, which runs on a connection of its own.
 
-        While the context is open, `cancel` stops the query, and errors of the driver are replaced by errors with fixed
-        messages, because the driver's messages may quote private rows.
+        While the context is open, `Engine.cancel` stops the query, and errors of the driver are replaced by errors with
+        fixed messages, because the driver's messages may quote private rows.
         """
 
     def _weights_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
@@ -397,7 +398,7 @@ class Engine(ABC):
 class SqlEngineQuery(ABC):
     """One `aggregation` in the SQL of one engine: builds the statements, runs them and converts the results.
 
-    - `aggregation` says which rows are counted, in which groups, and how much of one user counts.
+    - `aggregation` says which rows are counted, in which groups, and how much one user may add to them.
     - `dialect` writes the SQL of the engine.
     - `relation` is the SQL text, in `dialect`, of the table to read, to stand after FROM.
     - `schema` has the columns of the table.
@@ -447,9 +448,9 @@ class SqlEngineQuery(ABC):
     def group_weights(self, found_labels: Sequence[Label]) -> GroupWeights:
         """Return the exact weight of each group that is not in `found_labels`, to which the private search adds noise.
 
-        The private search for groups (partition selection) has found `found_labels` so far. A weight is a sum over
-        users, counted in units of 2^-20: a user with n groups that are not in `found_labels` adds about 1/sqrt(n),
-        which is 2^20/sqrt(n) units, to each.
+        The private search for groups (partition selection) has found `found_labels` so far. The weight of a group is a
+        sum over users: a user who counts in n groups that are not in `found_labels` adds the integer 2^20/sqrt(n),
+        rounded down, to the weight of each.
         """
         with self._fixed_errors():
             columns = label_columns(self._aggregation)
@@ -530,10 +531,10 @@ class SqlEngineQuery(ABC):
         return self._statistics()
 
     def _decode(self, statement: str) -> str:
-        """Return the SQL `statement` with the texts of labels in its result, in place of any codes that stand for them.
+        """Return the SQL `statement` changed so that its result has the texts of labels, not codes in place of texts.
 
-        Here `statement` is returned unchanged, because it has no codes. An engine that groups rows by hashes of the
-        texts, for speed, overrides this method.
+        An engine that groups rows by hashes of the texts, for speed, overrides this method. Here `statement` has no
+        codes and is returned unchanged.
         """
         return statement
 
@@ -575,10 +576,11 @@ class SqlEngineQuery(ABC):
         return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
 
     def _probe(self, some_users: str) -> str:
-        """Return a SQL statement that counts, for a sample of users, how often their rows repeat a (user, group) pair.
+        """Return a SQL statement that counts, in a sample of users, the rows and the distinct (user, group) pairs.
 
-        The faster of two statements is chosen by the result, which is one row: `found` counts the rows of these users,
-        and `pairs` the distinct (user, group) pairs in them. `some_users` is the SQL condition that selects the users.
+        The result is one row: `found` counts the rows of these users, and `pairs` the distinct (user, group) pairs in
+        them. From their ratio the caller chooses the faster of two statements. `some_users` is the SQL condition that
+        selects the users of the sample.
         """
         return bounding.probe(self._builder, self._aggregation, self._rows(some_users))
 
@@ -594,14 +596,17 @@ class SqlEngineQuery(ABC):
         return [self._membership(labels, *domain_rows(self._aggregation, schema))]
 
     def _hint(self) -> str:
-        """Return text for the query optimizer, placed in a SELECT whose rows are ranked per user; "" by default."""
+        """Return text for the query optimizer, for a SELECT whose rows are ranked per user; "" by default.
+
+        The caller places the text after the word SELECT.
+        """
         return ""
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether numbering rows by window functions is faster than grouping them by user and group.
+        """Return whether this query is faster if it numbers rows by window functions than if it groups them by user.
 
-        It is if few users have several rows of one group. By default False; an engine that can estimate how often rows
-        repeat a (user, group) pair overrides this method.
+        Numbering is faster if few users have several rows of one group. By default the result is False; an engine that
+        can estimate how often rows repeat a (user, group) pair overrides this method.
         """
         return False
 
@@ -616,8 +621,8 @@ class SqlEngineQuery(ABC):
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
         """Return a SQL condition that a table row's labels are equal to one of the tuples in `rows`.
 
-        `labels` are the SQL expressions of the table row's labels, and `columns` the columns that they come from. A
-        tuple in `rows`, such as a public label, has one value for each of `labels`.
+        `labels` are the SQL expressions of the table row's labels, and `columns` the columns from which the labels
+        come. Each tuple in `rows`, such as a public label, has one value for each of `labels`.
         """
 
     @abstractmethod

@@ -1,10 +1,12 @@
 """The SQL statements that engines run to bound contributions and count groups, each nested in the next.
 
-DuckDB bounds small tables by one sort instead (`OneSortBuilder` in duckdb/query.py).
+Each line below outlines one statement, which reads the rows of the statement above it. A group is called an item here.
+Some engines rank and keep items in one statement, by an aggregate for the smallest rows (`Dialect.smallest_rows`).
+DuckDB sorts a small table only once instead (`OneSortBuilder` in duckdb/query.py).
 
 rows      SELECT user, item, value WHERE user and item are not null, the filter holds, the item is in the domain
 pairs     GROUP BY user, item: the number of rows, or the sum of the value; only pairs with a positive number remain
-ranked    ROW_NUMBER() OVER (PARTITION BY user ORDER BY salted hash of user and item), or `Dialect.smallest_rows`
+ranked    ROW_NUMBER() OVER (PARTITION BY user ORDER BY salted hash of user and item)
 kept      WHERE rank <= contributions, if contributions are bounded
 counts    GROUP BY item: the sum of LEAST(n, per_item), where n is the number or sum of a pair
 """
@@ -43,9 +45,10 @@ Bound: TypeAlias = str | int | float | bool
 
 
 class Parameters:
-    """The values of a SQL statement's parameters, named p1, p2, ... in the order in which they are added.
+    """The values of a SQL statement's parameters, in the field `values`, a dict with the names p1, p2, ... as keys.
 
-    `dialect` writes the placeholders that stand for them in the SQL.
+    The method `add` names the values in the order in which they are added. `dialect` writes the placeholders that stand
+    for the values in the SQL.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -93,7 +96,7 @@ def _constant(column: Column, value: Value, dialect: Dialect, parameters: Parame
 
 
 def _parameter_value(value: Value) -> Bound:
-    """Return the filter constant `value` as the value of a SQL parameter.
+    """Return the filter constant `value` in a form that drivers accept as a SQL parameter: text, a number or a boolean.
 
     Dates, times and decimals become text, which the SQL casts to the type of a column.
     """
@@ -113,7 +116,7 @@ def _parameter_value(value: Value) -> Bound:
 def within(number: str) -> str:
     """Return a SQL expression that clips the SQL number `number` to -2^62 .. 2^62.
 
-    This is the range of a histogram's counts.
+    This is the range of the counts that a histogram can hold.
     """
     return f"GREATEST(LEAST({number}, {LARGEST_COUNT}), -{LARGEST_COUNT})"
 
@@ -122,9 +125,9 @@ def within(number: str) -> str:
 class StatementBuilder:
     """Builder of SQL statements, in the `dialect` of one engine, about one table, view or join.
 
-    `relation` is the SQL text after FROM, and `schema` its columns. `parameters` collects the values of the
-    placeholders in all statements of this builder. In the SQL, u is the user, g0, g1, ... are the labels of a row's
-    group (item), and n is what a user adds to a group.
+    `relation` is the SQL text of the table after FROM, and `schema` has its columns. `parameters` collects the values
+    of the placeholders in all statements of this builder. In the SQL, u is the user, g0, g1, ... are the labels of a
+    row's group (item), and n is what a user adds to a group.
     """
 
     dialect: Dialect
@@ -171,11 +174,11 @@ class StatementBuilder:
         return [self._label(group, aggregation.null_item, place) for place, group in enumerate(aggregation.groups)]
 
     def _label(self, group: Group, null_item: Label | None, place: int) -> str:
-        """Return the SQL expression of a row's label for `group`, a column to group by, or ranges of it such as months.
+        """Return the SQL expression of a row's label for `group`: a column's value, or its range, such as a month.
 
-        `null_item` is the label for rows whose label is null; None lets it be null. With several group columns it is a
-        tuple with a label for each, and `place`, the position of `group`, says which of them is used. The label is
-        passed to the engine as a parameter of the statement: it is added to `parameters`.
+        `null_item` is the label for rows whose label is null; None lets it be null. With several group columns,
+        `null_item` is a tuple with a label for each of them, and `place`, the position of `group`, selects one. The
+        label is added to `parameters`, so that it is passed to the engine as a parameter of the statement.
         """
         label = label_sql(group, self.schema, self.dialect)
         if null_item is None:
@@ -197,11 +200,11 @@ class StatementBuilder:
         return self.pairs(aggregation, rows)
 
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return the text of a SELECT that groups rows by user and group: one row (u, g0, g1, ..., n) per pair.
+        """Return the text of a SELECT that groups rows by user and group: one row (u, g0, g1, ..., n) per pair of both.
 
-        Column u is the user, and columns g0, g1, ... are the labels of the group. Column n is the number of the pair's
-        rows or, if `aggregation.value` is set, the sum of that column over them, at most 2^62. Pairs whose sum is 0 or
-        less are left out. `rows` is the SQL statement of the rows.
+        Column u is the user, and columns g0, g1, ... are the labels of the group. Column n is the number of the user's
+        rows in the group. If `aggregation.value` is set, n is instead the sum of that column over these rows, at most
+        2^62, and pairs whose sum is 0 or less are left out. `rows` is the SQL statement of the rows.
         """
         by = f"u, {label_columns(aggregation)}"
         if aggregation.value is None:
@@ -211,7 +214,7 @@ class StatementBuilder:
         return f"SELECT {by}, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
     def user_groups(self, aggregation: Aggregation, rows: str) -> str:
-        """Return the text of a SELECT of (g0, g1, ..., u): each group with each user u who has a row in it.
+        """Return the text of a SELECT of (g0, g1, ..., u): one row for each group and each user who has a row in it.
 
         Columns g0, g1, ... are the labels of the group, and column u is the user as text. `rows` is the SQL statement
         of the rows of `aggregation`.
@@ -223,9 +226,9 @@ class StatementBuilder:
     def rank_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return the text of a SELECT that ranks each user's groups (items) at random, one row per user and group.
 
-        Its columns are g0, g1, ... (the labels in `aggregation`), those named in `columns`, and rank, which numbers
-        each user's groups from 1 in an order that the SQL expression `salt` makes random. `pairs` is the SQL statement
-        with one row per user and group, and `columns` names columns of it, separated by commas.
+        Its columns are g0, g1, ... (the labels in `aggregation`), those named in `columns`, and rank. The rank numbers
+        each user's groups from 1, in an order that the SQL expression `salt`, a secret number, makes random. `pairs` is
+        the SQL statement with one row per user and group, and `columns` names columns of it, separated by commas.
         """
         labels = label_columns(aggregation)
         order = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -303,17 +306,19 @@ class StatementBuilder:
         """Return the text of a SELECT of the measures of `aggregation`, the integers that users add to groups.
 
         Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...), of which g0, g1, ... are the labels of a
-        group and a cell is one integer. There are two kinds of rows:
+        group and a cell is one integer that users can add. There are two kinds of rows:
 
         - A row with measure = -1 is about a whole group. Column users is the group's number of users, column s<i> the
           sum of measure i, and column n<i> how many users add to that sum (if `Measure.rows` is set, how many values).
           Column cell is 0.
         - A row with measure = i >= 0 is about one cell of a group. Column users is the number of users who add this
-          integer by measure i. If `Measure.weight` is set, it is the number of votes that users give to the integer. If
-          `Measure.distinct` is set, it is the number of distinct values in the group, and column cell is 0.
+          integer by measure i. If `Measure.weight` is set, for quantiles, users divide votes among integers, and column
+          users is the number of votes for this one. If `Measure.distinct` is set, column users is the number of
+          distinct values in the group, and column cell is 0.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the secret number for random choices,
         or None. If `number_rows`, the SQL numbers rows by window functions instead of grouping them by user and group.
+        The result is the same, but is computed faster if users rarely have several rows of one group.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
@@ -410,17 +415,18 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return the text of a SELECT of the votes for each cell of each group, with MATERIALIZED.
+        """Return the text of a SELECT of the votes for each cell of each group, for engines that support MATERIALIZED.
 
-        It does the same as `_divide_units`, and is faster on engines that support MATERIALIZED. A cell is an integer
-        that stands for the value of a row. Each user has `Measure.weight` votes in a group, and divides them among the
-        cells in proportion to the number of their rows in each cell. A private quantile is later found from the votes.
+        A private quantile is later found from the votes. A cell is an integer that stands for the value of a row. Each
+        user has `Measure.weight` votes in a group, and divides them among the cells in proportion to the number of
+        their rows in each cell. Most users have one row in a group and give all votes to its cell. The SQL stores the
+        rows (MATERIALIZED) and counts these users apart, which is faster than the general method `_divide_units`.
 
         - The columns are the labels, cell, measure (the position `place` of the measure in `aggregation`), users (the
-          number of votes), and the columns of other measures, all 0. `none` is the SQL text of these zeros, as in
-          ", 0 AS s0".
-        - `salt` is the SQL expression of the secret number by which the groups are chosen in which a user counts; None
-          if users count in all of their groups.
+          number of votes), and the columns of other measures, all 0. `none` is the SQL text of these zeros, as in ", 0
+          AS s0".
+        - `salt` is the SQL expression of the secret number that decides in which groups a user counts; None if users
+          count in all of their groups.
         """
         measure = aggregation.measures[place]
         labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
@@ -474,9 +480,9 @@ class StatementBuilder:
     ) -> tuple[dict[str, str], list[str]]:
         """Return (common tables, selects): SQL for the measures by which a user adds one integer to a group.
 
-        The first is a dict of common table expressions by name, which the SELECTs in the second read. The caller joins
-        the SELECTs by UNION ALL. Their columns are g0, g1, ... (the labels), cell, measure and users, as in
-        `statistics`, and then those of `sums`.
+        The common tables are a dict from names to SQL statements, which the caller puts into a WITH clause. The selects
+        are SELECT statements that read these tables, and the caller joins them by UNION ALL. Their columns are g0, g1,
+        ... (the labels), cell, measure and users, as in `statistics`, and then those of `sums`.
 
         - `kept` is the SQL statement with one row per user and group.
         - `labels` names its label columns.
@@ -506,8 +512,8 @@ class StatementBuilder:
     def _user_total(self, name: str, largest: int) -> str:
         """Return a SQL expression for the sum of the column `name` over users, clipped to -2^62 .. 2^62.
 
-        The sum of no rows is 0. `largest` is the greatest absolute value that the column can have. The dialect sums in
-        64 bits if that cannot overflow.
+        The sum of no rows is 0. `largest` is the greatest absolute value that the column can have; if it is small
+        enough, the SQL sums in 64 bits, and otherwise in a wider type.
         """
         return self.dialect.int64(within(f"COALESCE({self.dialect.total(name, largest)}, 0)"))
 
@@ -548,11 +554,12 @@ class StatementBuilder:
         return f"SELECT {labels}, {numbers}{added} FROM ({rows}) AS counted WINDOW {windows}"
 
     def prepared_rows(self, ranked: str) -> str:
-        """Return the text of the SELECT whose rows a prepared dataset stores: (item, n, rank, users), by rank.
+        """Return the text of the SELECT whose rows a prepared dataset stores: (item, n, rank, users), ordered by rank.
 
-        Each user's groups are put into a random order. A row says that `users` users have the group `item` at position
-        `rank` of their order. Each of them adds n, a number of rows or a sum of values, to that group. `ranked` is the
-        SQL statement that ranks the groups at random, with one row (g0, n, rank) per user and group.
+        A prepared dataset is a table of users' groups that is ranked once for many later queries. Each user's groups
+        are put into a random order. A row says that `users` users have the group `item` at position `rank` of their
+        order. Each of them adds n, a number of rows or a sum of values, to that group. `ranked` is the SQL statement
+        that ranks the groups at random, with one row (g0, n, rank) per user and group.
         """
         grouped = f"SELECT g0 AS item, n, rank, COUNT(*) AS users FROM ({ranked}) AS ranked GROUP BY g0, n, rank"
         return f"{grouped} ORDER BY rank, item"
@@ -626,8 +633,9 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 def _cell_columns(cell_names: Sequence[str]) -> str:
     """Return SQL text for the columns cell and measure of a SELECT with GROUPING SETS; both say what a row counts.
 
-    The SELECT counts users by group, and also by group and by each of the columns `cell_names`. A column w<i> among
-    these holds the integer that a user adds to a group by measure i. So there are three kinds of rows:
+    The SELECT counts the users of each group. It also counts, for each column in `cell_names`, the users of a group who
+    have the same integer in that column. The column w<i> holds the integer that a user adds to a group by measure i. So
+    there are three kinds of rows:
 
     - The row of a whole group has measure -1 and cell 0.
     - The row of the users of a group who add the integer c by measure i has measure i and cell c.
@@ -647,7 +655,10 @@ SaltSource: TypeAlias = Callable[[], int]
 
 
 def secret_salt() -> int:
-    """Return 63 secret random bits from the operating system, by which the groups in which a user counts are chosen."""
+    """Return a secret random integer of 63 bits from the operating system, to be used as a salt.
+
+    The salt seeds the hashes by which the groups in which a user counts are chosen at random.
+    """
     return secrets.randbits(SALT_BITS)
 
 
@@ -658,21 +669,22 @@ MOST_ADDED_ROWS_PER_PAIR = 4 / 3
 
 
 def probe(builder: StatementBuilder, aggregation: Aggregation, sample_rows: str) -> str:
-    """Return SQL of `builder` that counts how often the rows of a sample of users repeat a (user, group) pair.
+    """Return SQL of `builder` that counts, in a sample of users, the rows and the distinct (user, group) pairs.
 
-    The faster of two statements is chosen by the result, which is one row (found, pairs): found is the number of rows
-    in the sample, and pairs the number of distinct (user, group) pairs in them. `sample_rows` is the SQL statement of
-    all rows of the users in the sample, and `aggregation` names the user and group columns.
+    The result is one row (found, pairs): found is the number of rows in the sample, and pairs the number of distinct
+    (user, group) pairs in them. From their ratio the caller chooses the faster of two statements. `sample_rows` is the
+    SQL statement of all rows of the users in the sample, and `aggregation` names the user and group columns.
     """
     return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, sample_rows)}) AS pairs"
 
 
 def rows_rarely_repeat(row_count: int | None, pairs: int, sums_values: bool = False) -> bool:
-    """Return whether numbering rows is faster than grouping them, because few rows repeat a (user, group) pair.
+    """Return whether a query is faster if it numbers rows by window functions than if it groups them by user and group.
 
-    One statement numbers each user's rows by window functions, and another with the same result groups rows by user and
-    group. `row_count` is the number of rows of a sample, or None for an empty sample, and `pairs` the number of
-    distinct pairs in it. `sums_values` says that the query also sums values of the rows.
+    Both forms of the query have the same result. Numbering is faster if users rarely have several rows of one group: if
+    the sample has at most 2 rows per (user, group) pair, or at most 4/3 if `sums_values`. `row_count` is the number of
+    rows of the sample, or None for an empty sample, and `pairs` the number of distinct pairs in it. `sums_values` says
+    that the query also sums values of the rows.
     """
     return (
         row_count is not None and row_count <= (MOST_ADDED_ROWS_PER_PAIR if sums_values else MOST_ROWS_PER_PAIR) * pairs

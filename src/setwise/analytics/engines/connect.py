@@ -67,7 +67,7 @@ class JoinableTables:
         return {**self.public, **self.private}
 
     def check(self, joins: Sequence[Join]) -> None:
-        """Raise `InvalidParameter` if a table that `joins` names was not declared as joinable."""
+        """Raise `InvalidParameter` if a table that one of `joins` adds was not declared as joinable."""
         for join in joins:
             if join.table not in self.names:
                 declared = ", ".join(map(repr, self.names)) or "none"
@@ -226,8 +226,8 @@ _WILDCARDS = frozenset("*?[")
 class Location:
     """Where a table is: its `name` ("" for a table in memory), and the local `files` that hold its rows.
 
-    `prepared` says that the table is a prepared dataset (a stored random ranking of each user's groups). Its `files`
-    include the files that it was prepared from.
+    `prepared` says that the table is a prepared dataset (a stored random ranking of each user's groups). Then `files`
+    include the files of the table from which the dataset was made.
     """
 
     name: str

@@ -98,7 +98,8 @@ class CsvFormat:
     def mark(self) -> str:
         """The one character between cells in the UTF-8 streams that `CsvFormat.open_converted` returns.
 
-        It is the separator of the CSV files, or `UNIT_SEPARATOR` if that separator has several characters.
+        It is the separator of the CSV files. If that has several characters, it is `UNIT_SEPARATOR` (byte 31), by which
+        they are replaced.
         """
         return self.separator if len(self.separator) == 1 else UNIT_SEPARATOR
 
@@ -174,7 +175,7 @@ def _single_byte_converter(characters: dict[int, str]) -> Callable[[bytes], byte
 
 
 class _Utf16Converter:
-    """A callable that converts a UTF-16 byte stream to UTF-8, one block of bytes per call; b"" ends the stream.
+    """A callable that converts a UTF-16 byte stream to UTF-8: each call takes one block of bytes, the last call b"".
 
     `encoding` is Python's name of the variant of UTF-16. A byte order mark is removed. Half of a surrogate pair, which
     is no character, becomes bytes that are not valid UTF-8.
@@ -234,7 +235,7 @@ def codec_name(encoding: str) -> str:
 
 
 def distinct(names: tuple[str, ...]) -> bool:
-    """Return whether there is at least one name, all `names` are different, and none of them is empty."""
+    """Return whether `names` are usable as column names: at least one, all different, and none of them empty."""
     return bool(names) and len(set(names)) == len(names) and all(names)
 
 

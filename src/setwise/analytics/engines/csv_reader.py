@@ -3,9 +3,9 @@
 Empty cells, quoted or not, are null, and so are cells that are not text in the file's encoding. `csv_records` says how
 a file is split into records.
 
-The data holder declares which lines stand above the rows. Only these lines are read to find the names of the columns,
-never a row. So the data holder must declare that a file has no header. Otherwise its first line would be taken for
-names, and the row of its first user would be lost.
+To find the names of the columns, only the header is read, and the lines above it that the data holder has declared;
+never a row, which is private. So the data holder must also declare that a file has no header. Otherwise its first line
+would be taken for names, and the row of its first user would be lost.
 """
 
 import csv
@@ -111,9 +111,9 @@ def _kind_of_value(cell: str) -> str:
 
 
 def _missing_header_message(names: Sequence[str]) -> str:
-    """Return an error message if the file has no header: if the line with the cells `names` looks like a row.
+    """Return an error message if the line with the cells `names` looks like a row, so that the file has no header.
 
-    Returns "" if the line may be a header. The message does not repeat the cell, which may be private.
+    Return "" if the line may be a header. The message does not repeat a cell, which may be private.
     """
     for place, name in enumerate(names, start=1):
         if kind := _kind_of_value(name):
@@ -143,7 +143,8 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
     """Return the cells of the header `line` of a CSV file as column names, without blanks around them.
 
     `form` is the CSV format of the file.
-    Raises: `UnreadableHeader` if the line is compressed, in another encoding, has an open quote, or is too long.
+    Raises: `UnreadableHeader` if the line cannot be split into cells because it is compressed, is in another encoding,
+    has a quote that is not closed, ends in a carriage return alone, or is too long.
     """
     for archive, remedy in _ARCHIVES.items():
         if line.startswith(archive):
@@ -243,7 +244,7 @@ def _start_of(file: BinaryIO, lines: int) -> bytes:
 
 
 def _line_end(start: bytes, lines: int) -> int:
-    """Return the byte offset in `start`, the beginning of a file, after its first `lines` lines.
+    """Return the number of bytes that the first `lines` lines take in `start`, the beginning of a file.
 
     If `start` has fewer lines, return its length, but at most `LONGEST_HEADER`.
     """
@@ -297,7 +298,8 @@ class CsvFile:
     def count_lines(self) -> tuple[int, int]:
         """Return (lines, kept lines): how many lines below the header are not blank, and how many of these are read.
 
-        Lines of malformed records are not read. The numbers have no noise, so they are for the data holder alone.
+        Lines of malformed records are not read, so that the data holder sees how many are lost. The numbers have no
+        noise, so they are for the data holder alone.
         """
         return self._records().count_lines() if self.names else (0, 0)
 

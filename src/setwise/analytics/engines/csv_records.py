@@ -77,9 +77,10 @@ class Records:
     def blocks(self, parse: Callable[[bytes], T | None], parse_kept: Callable[[bytes], T]) -> Iterator[T]:
         """Yield the results of parsing the file's well-formed records, block by block in the order of the file.
 
-        `parse` parses a block of whole lines, and must return None if a line has a wrong number of cells, or a cell is
-        not UTF-8. If it returns None, or quotes or carriage returns of the block seem misplaced, the block's malformed
-        records are removed, and `parse_kept` parses the remaining records.
+        The functions `parse` and `parse_kept` both parse CSV bytes. A block of whole lines is given to `parse`, which
+        must return None if a line has a wrong number of cells, or a cell is not UTF-8. If it returns None, or quotes or
+        carriage returns of the block seem misplaced, the block's malformed records are removed, and the remaining
+        records are given to `parse_kept`.
         """
         layout = self._layout
         with _ForwardReader(self._open) as file, _ForwardReader(self._open) as ahead:
@@ -153,9 +154,9 @@ class Records:
     def _is_regular(self, block: bytes) -> bool:
         """Return whether the lines of `block` are well-formed records, as far as quotes and carriage returns show.
 
-        Their numbers of cells are not checked here, because Arrow's parser detects a wrong number. The result is False
-        if a quote in `block` is misplaced, a quoted cell goes on after the block, a carriage return does not end a
-        line, or the block is longer than a record may be.
+        The number of cells of a line is not checked, because Arrow's parser, which gets the block next, detects a wrong
+        number. The result is False if a quote in `block` is misplaced, a quoted cell goes on after the block, a
+        carriage return does not end a line, or the block is longer than a record may be.
         """
         if len(block) > self._layout.longest:
             return False
@@ -442,8 +443,9 @@ def _per_line(flags: Flags, feeds: Places) -> npt.NDArray[np.int32]:
 def _roles(block: Bytes, quotes: Places, layout: Layout) -> tuple[Flags, Flags]:
     """Return (opens, closes): for each quote, whether it may open a quoted cell, and whether it may close one.
 
-    The bytes beside a quote decide. `quotes` are the positions of the quotes in `block`, and `layout` says how records
-    are written. A quote next to another quote may open or close a cell.
+    The bytes beside a quote decide: one that opens a cell follows a separator or a line end, and one that closes a cell
+    stands before one. A quote next to another quote may do so, too, because a quote within a cell is doubled. `quotes`
+    are the positions of the quotes in `block`, and `layout` says how records are written.
     """
     before, after = block[quotes - 1], block[quotes + 1]
     opens = (before == layout.separator) | (before == LF) | (before == QUOTE)

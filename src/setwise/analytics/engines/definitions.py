@@ -47,7 +47,8 @@ def plain_view(statement: str, dialect: str, columns_of: ReadableColumns) -> dic
 
     A view is refused if reading it could fail on one row, because the failure would reveal this row: if it computes
     anything, or if its WHERE condition could fail. It is also refused if its table is unknown. `statement` is the
-    view's SELECT or CREATE VIEW in sqlglot's `dialect`. `columns_of` returns the types of a table's columns.
+    view's SELECT or CREATE VIEW in sqlglot's `dialect`. `columns_of` is a function that returns the types of a table's
+    columns.
     """
     try:
         statements = parse(statement, read=dialect)

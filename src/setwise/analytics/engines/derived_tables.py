@@ -52,8 +52,9 @@ class DerivedTable:
 
     - `source` has the columns of the source table.
     - `dialect` writes the SQL of the engine.
-    - `outputs` names the columns of the derived table that a query reads. None means the columns that the analyst's
-      statement names.
+    - `outputs` names the columns of the derived table that a query reads; None means all columns that the analyst's
+      statement names. Window functions break ties (equal rows in their ORDER BY) by these columns, and by those that
+      their own step or a later one reads.
 
     Raises: `InvalidParameter` or `UnknownColumn`, when `schema` is read, for expressions whose types do not fit.
     """
@@ -75,9 +76,10 @@ class DerivedTable:
         return schema
 
     def _schema_from(self, source: Schema) -> Schema:
-        """Return the columns that the derived table has if its source table has the columns `source`.
+        """Return the columns that the derived table has if its source table has only the columns `source`.
 
-        They differ from `schema` when only a part of the source table's columns is read.
+        A query reads only a part of the source table's columns, so the result can lack columns of
+        `DerivedTable.schema`.
         """
         schema = source
         for step, observed in zip(self.derivation.steps, self._observed_columns(), strict=True):
@@ -87,9 +89,11 @@ class DerivedTable:
     def _schema_after(self, step: Step, observed: set[str], schema: Schema, source: Schema) -> Schema:
         """Return the columns of the derived table after `step`, one of the steps (such as filters) that compute it.
 
-        - `observed` has the names of the columns that `step`, a later step or the query reads.
         - `schema` has all columns before `step`.
-        - `source` has the columns of the source table, before the first step. A join of a user's rows reads it again.
+        - `observed` names the columns that `step`, a later step or the query reads. If `step` has window functions that
+          sort equal rows, its result keeps no other column of `schema`.
+        - `source` has the columns of the source table, before the first step. A step that joins a user's rows reads the
+          source table a second time, and so needs them.
         """
         joined = self._second_table(step)._schema_from(source) if isinstance(step, JoinUserRows) else None
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
@@ -103,7 +107,8 @@ class DerivedTable:
         """Return, for each step (such as a filter), the names of its input columns that this step or a later one reads.
 
         Columns that the query reads after the last step are included: those named in the field `outputs` or, if it is
-        None, those that the analyst's statement mentions. A set may have names that the input lacks.
+        None, those that the analyst's statement mentions. Steps with window functions sort equal rows by these columns.
+        A set may have names that the input lacks.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -248,7 +253,10 @@ def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
 
 
 def _sorts_ties(step: Step) -> bool:
-    """Return whether values that `step` computes depend on the order of ties, rows that are equal in an ORDER BY."""
+    """Return whether values that `step` computes depend on the order of ties, rows that are equal in an ORDER BY.
+
+    True only for a step with window functions such as ROW_NUMBER. The caller then sorts ties by further columns.
+    """
     return isinstance(step, AddWindows) and any(map(_depends_on_ties, step.windows))
 
 
@@ -336,7 +344,7 @@ def _step_sql(
     """Return a SELECT statement in `dialect` that applies `step` (a filter, computed columns, ...) to `relation`.
 
     `relation` is the SQL text of the step's input, to stand after FROM, and `schema` has the input's columns. The
-    SELECT has the columns that the step leaves or adds, by their names.
+    columns of the SELECT are those that the table has after `step`, under their names.
     """
 
     def select_list(columns: Sequence[NamedExpression]) -> str:
@@ -394,7 +402,11 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
 
 
 def _depends_on_ties(window: UserWindow) -> bool:
-    """Return whether the values of the function `window` depend on the order of ties (equal rows in its ORDER BY)."""
+    """Return whether the values of the window function `window` depend on the order of rows that its ORDER BY ties.
+
+    True for ROW_NUMBER, LAG, LEAD, FIRST_VALUE, and an aggregate over the current row and n rows before it. The caller
+    then sorts tied rows by further columns, so that all engines compute the same values.
+    """
     return window.function in _SORTED_BY_CONTENT or window.preceding is not None
 
 
@@ -426,8 +438,8 @@ def _check_comparable(
 ) -> None:
     """Raise `InvalidParameter` unless the values of the join keys `left` and `right` have the same type.
 
-    `left` is an expression over the columns of `left_schema`, and `right` over those of `right_schema`. `dialect` is
-    the engine's SQL dialect, which decides the type of an expression.
+    `left` is an expression over the columns of one table, `left_schema`, and `right` over those of the other,
+    `right_schema`. `dialect` compiles both to SQL, which decides their types.
     """
     kinds = [
         compile_expression(left, left_schema, dialect).kind,
@@ -447,10 +459,10 @@ _SORTED_BY_CONTENT = (
 
 
 def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schema, dialect: Dialect) -> Value:
-    """Return the SQL, in `dialect`, of the function `window` over the rows of one user, and the type of its values.
+    """Return the SQL, in `dialect`, of the window function `window` over one user's rows, and the type of its values.
 
-    `schema` has the columns of the rows, and `user` is the user column. `ties` are SQL sort keys that decide the order
-    of rows that are equal in the function's ORDER BY.
+    `schema` has the columns of the rows, and `user` is the user column, by which rows are partitioned. `ties` are
+    further SQL sort keys, which decide the order of rows that are equal in the function's ORDER BY.
     Raises: `InvalidParameter` if the type of the argument does not fit the function.
     """
     parts = [dialect.user(user), *(_key_sql(compile_expression(each, schema, dialect)) for each in window.keys)]

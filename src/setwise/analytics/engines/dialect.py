@@ -67,7 +67,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def user(self, column: Column) -> str:
-        """Return SQL for the user in the column `column`; two values are equal if and only if the user is the same."""
+        """Return a SQL expression of the user column `column`; two of its values are equal only for the same user.
+
+        For the same user they are always equal, even if the column writes a value in two ways, such as 7.0 and 7.00.
+        """
 
     @abstractmethod
     def label(self, column: Column) -> str:
@@ -300,7 +303,7 @@ class Dialect(ABC):
         return f"{function}({value})" if function == "FIRST_VALUE" else f"{function}({value}, {rows})"
 
     def tie_order(self, column: Column) -> tuple[str, ...]:
-        """Return SQL sort keys for `column`, to be added to an ORDER BY so that they decide the order of equal rows.
+        """Return SQL sort keys for `column`, which the caller adds to an ORDER BY to sort rows that are equal so far.
 
         The keys of two values are equal only if no SQL statement can tell the values apart, so that the order of rows
         changes no result. Null differs from every value, and texts are compared by their bytes. If statements cannot
@@ -338,7 +341,7 @@ class Dialect(ABC):
         return None
 
     def _cast(self, value: str, kind: Kind) -> str:
-        """Return a SQL CAST of the SQL expression `value` to the engine's type for `kind`."""
+        """Return a SQL CAST of the SQL expression `value` to the engine's type for `kind`, Setwise's name of a type."""
         return f"CAST({value} AS {self.types[kind][0]})"
 
 
@@ -367,7 +370,7 @@ def in_years(moment: str) -> str:
 def one_zero(number: str) -> str:
     """Return a SQL expression for the SQL float `number` in which -0.0 becomes 0.0; NaN and infinities stay.
 
-    Some engines treat the two zeros as different keys.
+    Without it, some engines would put -0.0 and 0.0 into different groups.
     """
     return f"({number} + {real_constant(0.0)})"
 

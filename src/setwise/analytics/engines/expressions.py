@@ -114,9 +114,9 @@ def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
 class Measures:
     """Builder of the SQL expressions, in `dialect`, for the `measures` of one aggregation.
 
-    A measure is an integer that each user adds to a group, such as a sum of a column. It is computed from one value of
-    each row, in one of the SQL columns v0, v1, ...; several measures can share such a column. `schema` has the columns
-    of the table.
+    A measure is an integer that each user adds to a group, such as a sum of a column. What a row contributes to it is
+    one value, in a SQL column v0, v1, ...; several measures can be computed from the same SQL column. `schema` has the
+    columns of the table.
     """
 
     measures: Sequence[Measure]
@@ -168,8 +168,8 @@ class Measures:
     def user_values(self) -> dict[int, str]:
         """Return {i: SQL expression of the integer that a user adds to a group by measure i}.
 
-        The expressions refer to the columns that `user_sums` computes, and are null for a user who adds nothing.
-        Measures by which one user adds several integers to a group are left out.
+        The expressions refer to the columns that `user_sums` computes, and are null for a user who adds nothing. Left
+        out are measures by which one user adds several integers to a group, such as the votes for a quantile.
         """
         return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
 
@@ -181,18 +181,19 @@ class Measures:
         return f"v{self._place(measure)}"
 
     def user_rows(self, measure: Measure) -> str:
-        """Return a SQL expression for how many values of its column `measure` counts of one user in one group.
+        """Return a SQL expression for the number of values that one user contributes to `measure` in one group.
 
-        It is the number of values that are not null, but at most `measure.rows`, the limit on a user's rows in a group.
+        It is the number of the user's rows in the group whose value is not null, or `measure.rows`, the limit on a
+        user's rows in a group, if that is less.
         """
         return self.dialect.int64(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
-        """Return the measures that are computed from each of the SQL columns v0, v1, ..., in this order.
+        """Return a dict of lists of measures: list number i has the measures computed from the SQL column v<i>.
 
-        A measure is the integer that each user adds to a group, and v<i> holds one value of each row. The lists of
-        measures are the values of the dict; its keys say nothing. A measure that reads no column of the table (a number
-        of rows or of groups) is left out.
+        A measure is the integer that each user adds to a group, and v<i> holds one value of each row. The keys of the
+        dict only tell the columns apart. A measure that reads no column of the table (a number of rows or of groups) is
+        left out.
         """
         sources: dict[Hashable, list[Measure]] = {}
         for measure in self.measures:
@@ -235,10 +236,10 @@ class Measures:
         return self.dialect.int64(f"FLOOR(({beyond}) / {real_constant(_COARSE_UNIT)} + 0.5)")
 
     def _is_whole(self, measure: Measure) -> bool:
-        """Return whether `measure` sums the integers of an integer column as they are, without conversion.
+        """Return whether the integers of `measure`'s column are summed as they are, without conversion to a small unit.
 
-        Numbers of other columns are first converted to multiples of a small unit. So are integers if `Measure.rows`, a
-        limit on the rows of a user, is set, because each value is then clipped by itself.
+        True for an integer column, unless `Measure.rows`, a limit on the rows of a user, is set: each value is then
+        clipped by itself, and converted like the numbers of other columns.
         """
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
@@ -253,10 +254,11 @@ class Measures:
     def _row_value(self, measures: Sequence[Measure]) -> str:
         """Return SQL for the value that a row contributes to `measures`, which all read the same column of the table.
 
-        The value is 1 for counts of rows, and the cell itself for distinct values and for sums of an integer column.
-        Otherwise it is an integer that stands for the number in the cell: the number as a multiple of a small unit or,
-        if users divide votes among integers (`Measure.weight`), of `Measure.step`. A null cell gives null. A cell that
-        is not a number also gives null, except for counts and distinct values.
+        The value is 1 for counts of rows, and the cell itself for distinct values. It is also the cell itself for an
+        integer column whose values need not be clipped one by one. Otherwise it is an integer that stands for the
+        number in the cell (or for its square, for variances): the number as a multiple of a small unit or, if users
+        divide votes among integers (`Measure.weight`), of `Measure.step`. A null cell gives null. A cell that is not a
+        number also gives null, except for counts and distinct values.
         """
         first = measures[0]
         assert first.column is not None
@@ -286,9 +288,11 @@ class Measures:
     def _user_value(self, measure: Measure) -> str:
         """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing.
 
-        The integer is (x - `origin`) / `step`, rounded and clipped to `least` .. `most`, where x is a number of the
-        user's rows, such as their sum, and the four names are fields of `measure`. If `measure.doubling`, it is the
-        number of the range that holds x. The SQL refers to the columns of `user_sums`.
+        The integer is (x - `origin`) / `step`, rounded and clipped to `least` .. `most`, where these four names are
+        fields of `measure`, and x is computed from the user's rows, as their sum or mean. If `measure.rows` is set, the
+        clipped mean is multiplied by the number of values, at most `measure.rows`. If `measure.doubling`, the integer
+        is the number, -85 to 85, of the range between powers of two that holds x. The SQL refers to the columns of
+        `user_sums`.
         """
         if measure.column is None:  # for a number of groups only the least is known here; `_counted_groups` replaces it
             return self.dialect.int64(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
@@ -361,7 +365,7 @@ def _source(measure: Measure) -> Hashable:
     """Return a key that is equal for two measures if and only if they are computed from the same SQL column v<i>.
 
     A measure is an integer that each user adds to a group. The column v<i> holds the value that each row contributes to
-    it. Measures with equal keys share one column, so that the engine computes it only once.
+    it. The caller makes one column for all measures with equal keys, so that the engine computes it only once.
     """
     if measure.is_spread:
         return measure

@@ -154,7 +154,11 @@ _OTHER_TEXTS = {
 
 
 def _is_archive_of_files(file: TableFile) -> bool:
-    """Return whether a zip archive holds a file of data; a spreadsheet is a zip archive of its sheets."""
+    """Return whether the zip archive `file` holds a file of data, such as a CSV file; False if it cannot be read.
+
+    Spreadsheets are zip archives, too, but hold only their sheets. So the result tells the two apart, for an error
+    message.
+    """
     endings = (*CSV_SEPARATORS, ".txt", ".json", ".jsonl", *PARQUET_SUFFIXES)
     try:
         with file.open("rb") as opened, zipfile.ZipFile(opened) as archive:
@@ -166,7 +170,8 @@ def _is_archive_of_files(file: TableFile) -> bool:
 def check_format(file: TableFile, csv: "CsvOptions") -> None:
     """Raise `UnsuitableTable` if the ending or the first bytes of `file` show a format that is not supported.
 
-    The message says how to convert the file. Nothing is checked if the options `csv` state a format or a separator.
+    The message says how to convert the file. If the options `csv` state a format or a separator, the data holder has
+    said how the file is written, so nothing is checked.
     """
     if csv.format is not None or csv.separator is not None:
         return
@@ -185,7 +190,7 @@ def check_format(file: TableFile, csv: "CsvOptions") -> None:
 
 
 def unreadable_file(file: TableFile) -> UnsuitableTable:
-    """Return the error for a file that cannot be opened."""
+    """Return the error to raise for a file that cannot be opened."""
     return UnsuitableTable(f"{file} cannot be opened for reading")
 
 
@@ -210,7 +215,7 @@ def magic_of(file: TableFile) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeFolder:
-    """The folder of a lake table, its `format` (Delta, Iceberg or Hudi), and the version to read.
+    """The folder of a lake table, its `format` (Delta, Iceberg or Hudi), and the `version` of the table to read.
 
     `place` is the absolute path of the folder, or its address in an object store without a slash at the end. If
     `version` is None, the current version is read.
@@ -305,7 +310,7 @@ def _check_no_stored_lake(place: str, bucket: str, keys: Sequence[str]) -> None:
 
 
 def lake_refusal(path: str, lake: str) -> str:
-    """Return the error message that refuses to read files of a lake table directly.
+    """Return the error message for an attempt to read single files of a lake table instead of the table's folder.
 
     `path` is the path that the caller named, and `lake` the format of the table, such as Delta.
     """
@@ -417,7 +422,7 @@ class CsvOptions:
     def is_csv(self, suffix: str) -> bool:
         """Return whether files with the ending `suffix`, such as ".csv", are read as CSV.
 
-        These are .csv and .tsv; if the option `separator` is set, all files are.
+        Files that end in .csv or .tsv are. If the option `separator` is set, files with any ending are.
         """
         return suffix in CSV_SEPARATORS or self.separator is not None
 
@@ -493,7 +498,8 @@ def _open_csv(file: TableFile, form: CsvFormat) -> CsvFile | str:
 def csv_file(open_file: OpenFile, form: CsvFormat) -> CsvFile | str:
     """Return a CSV file with its header read, or a text that says why the header cannot be read.
 
-    The function `open_file` opens the file from its beginning, decompressed and in UTF-8, and `form` is its CSV format.
+    The function `open_file` opens the file from its beginning, decompressed and in UTF-8. `form` is the file's CSV
+    format.
     """
     try:
         return CsvFile(open_file, form)

@@ -30,8 +30,9 @@ from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 class Key:
     """One condition of a join: `column` of an earlier table must equal `joined`, a column of the added table.
 
-    Earlier tables are those that the join already has. Null matches nothing. `earlier` names the table that has
-    `column`. It may be None if exactly one of the earlier tables of the join has a column of that name.
+    Earlier tables are those that the join already has. Null equals nothing, so rows with null in a key have no match.
+    `earlier` names the table that has `column`. It may be None if exactly one of the earlier tables of the join has a
+    column of that name.
     """
 
     column: str
@@ -133,7 +134,7 @@ class Relation:
     origin: str | None = None
 
     def derive(self, derivation: Derivation, dialect: Dialect) -> "Relation":
-        """Return the relation that the steps of `derivation` make of this relation.
+        """Return the relation that results if the steps of `derivation` are applied to this relation.
 
         A step adds computed columns, for example, or filters rows, or replaces the rows of each user by aggregates of
         them. If there are no steps, this relation is returned. `dialect` writes the SQL of the engine.
@@ -183,12 +184,12 @@ class JoinInput:
 class JoinedTables:
     """A join that was checked: its tables, of which the first is private, and the columns of its result.
 
-    - `parts` are the tables.
+    - `parts` are the tables, each with its name and columns.
     - `joins` has one join for each table but the first.
     - `user` is the user column.
 
-    A column name of several tables becomes TABLE.COLUMN. But if two keys of one name are compared, as by USING, the
-    result has them as one column.
+    A column name of several tables becomes TABLE.COLUMN. But if a join compares two columns of the same name, as USING
+    does, the result has them as one column.
 
     Raises: `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot
     be compared.
@@ -213,8 +214,8 @@ class JoinedTables:
     def statement(self, relations: Sequence[str], dialect: Dialect, columns: Sequence[str] | None = None) -> str:
         """Return the SQL text of the join, in `dialect`, to stand after FROM.
 
-        `relations` are the SQL texts of the tables, in order. `columns` names the columns of the join; None means all.
-        No cell can make the comparison of keys fail.
+        `relations` are the SQL texts of the tables, in the order of the join, each to stand after FROM. `columns` names
+        the columns of the result that are read; None means all. No cell can make the comparison of keys fail.
         """
         # Inside the text, columns get new names, so that equal names cannot clash.
         chosen = list(enumerate(self._select_columns(columns)))
@@ -434,11 +435,12 @@ def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
 
 
 def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
-    """Return {key column: type to which it is converted}, for text keys of the public table that `join` adds.
+    """Return {key column: type to which it is to be converted}, for text keys of the public table that `join` adds.
 
-    In a CSV file every column is text, so a key could not be compared with an integer otherwise. A key gets the type
-    (integer, date or timestamp) of the earlier column with which it is compared. `earlier` are the tables before the
-    joined one, and `schema` has the columns of the joined table.
+    In a CSV file every column is text, so without a conversion a key could not be compared with an integer. A key gets
+    the type (integer, date or timestamp) of the earlier table's column with which it is compared. Keys that need no
+    conversion are left out. `earlier` are the tables before the joined one, and `schema` has the columns of the joined
+    table.
     """
     types: dict[str, Kind] = {}
     for key in join.keys:
@@ -466,8 +468,8 @@ def column_of(table: str, schema: Schema, name: str) -> Column:
 def check_comparable(left: Column, right: Column, key: Key, part: JoinInput) -> None:
     """Raise `InvalidParameter` unless values of the two key columns `left` and `right` can be compared exactly.
 
-    Only the types of the columns decide. `key` names the two columns of a join, and `part` is the joined table; both
-    are for the message.
+    Only the types of the columns decide. The error message names the two columns as in `key`, the condition of the
+    join, and the joined table `part`.
     """
     table = re.sub(r"in (.+) \d+", r"\1", part.name)  # the table of a list after IN
     if left.kind is not right.kind:

@@ -4,10 +4,10 @@ Credentials, the region and the endpoint come from the environment (`AWS_ACCESS_
 `AWS_SESSION_TOKEN`, `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL`) and are passed only to the client library. No
 error message of this module quotes the store's response, because a response may contain an access key or a signed URL.
 
-A `StoredObject` stands for the content that the object had when it was listed, which its ETag identifies. Opening the
-object after its content has changed raises `UnsuitableTable`. An ETag is usually a digest of the content, so it never
-leaves the process: the version of a table that requests, keys and answers state (`objects_version`) is computed from
-keys, modification times and version ids only.
+A `StoredObject` stands for the content that the object had when it was listed, which its ETag (the store's mark of a
+content) identifies. Opening the object after its content has changed raises `UnsuitableTable`. An ETag is usually a
+digest of the content, so it never leaves the process. The version of a table that does leave the process, in requests
+and answers, is computed by `objects_version` from keys, modification times and version ids only.
 """
 
 import hashlib
@@ -128,7 +128,8 @@ class StoredObject:
     def _check(self, current: "StoredObject") -> None:
         """Raise `UnsuitableTable` if the object was written again; `current` is the same object, looked up just now.
 
-        The object was written again if the content's `identity` or the time of modification differs in `current`.
+        The object was written again if its `identity` (key, size, ETag and version id) or its time of modification
+        differs in `current`.
         """
         if (current.identity, current.modified) != (self.identity, self.modified):
             raise UnsuitableTable(f"the object {self} was written while the table was being read: ask again")

@@ -1,10 +1,11 @@
 """Prepared datasets: each user's groups (items) are ranked once under a secret salt, and stored for all later queries.
 
 A stored row is (item, n, rank, users): the number n that a user adds to the item, the item's rank in a uniformly random
-order of that user's items, and the number of users with this n and rank. A query keeps `rank <= contributions` and
-counts `users` times `LEAST(n, per_item)`. Users themselves are not stored, because nothing after the ranking needs
-them. One salt for the lifetime of the dataset is sound, because the items that a user keeps depend only on that user's
-rows, whatever the salt.
+order of that user's items, and the number of users with this n and rank. A query that counts a user in at most
+`contributions` items reads the rows with `rank <= contributions`. Each row adds `users` times `LEAST(n, per_item)` to
+the count of its item, where `per_item` is the most that one user adds to an item. Users themselves are not stored,
+because nothing after the ranking needs them. One salt (random number) for the lifetime of the dataset is sound, because
+the items that a user keeps depend only on that user's rows, whatever the salt.
 """
 
 import json
@@ -76,7 +77,7 @@ class Manifest:
         return Schema(columns, version=self.source_version, prepared=True)
 
     def check(self, aggregation: Aggregation) -> None:
-        """Raise unless the prepared dataset that this manifest describes can answer `aggregation`.
+        """Raise an error unless the prepared dataset that this manifest describes can answer `aggregation`.
 
         A prepared dataset stores a random ranking of each user's groups, for counts or for sums of one column.
         Raises: `InvalidFilter` if `aggregation` has a filter. `UnsuitableTable` if it reads other columns than the

@@ -56,11 +56,15 @@ class OpenRequest:
     progress: Progress
 
     def convert_tables(self, convert: Callable[[TableSource], Opened]) -> list[NamedTable[Opened]]:
-        """Return the tables of the request, with each `TableSource` replaced by the result of `convert` for it."""
+        """Return the tables of the request in order, each with the result of `convert` in place of its `TableSource`.
+
+        An engine passes a function `convert` that turns a `TableSource` (a source and how it is read) into what the
+        engine joins, such as an opened table or the table's name on a server.
+        """
         return [NamedTable(name=each.name, table=convert(each.table), private=each.private) for each in self.tables]
 
     def server_source(self) -> str | ServerJoin:
-        """Return the source that a database server is to read: the name of its only table, or a join of several tables.
+        """Return what a database server is to read: the name of the only table, or a join of several tables.
 
         Raises: `InvalidParameter` for a table in memory, which a server cannot read, and for column types, which can be
         given for files only.

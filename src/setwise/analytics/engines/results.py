@@ -42,7 +42,8 @@ def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of the SQL of `StatementBuilder.statistics`.
 
     They are cell, measure and users, and then s<i> and n<i> for each measure i of `aggregation` that is summed. A
-    measure is an integer that each user adds to a group.
+    measure is an integer that each user adds to a group. Measures counted integer by integer (`Measure.in_cells`) have
+    no such columns.
 
     - s<i> is the sum of measure i over users.
     - n<i> is the number of users who add to that sum. If the measure limits a user's values (`Measure.rows`), it is the
@@ -72,7 +73,7 @@ def arrow_table(columns: Mapping[str, Sequence[Cell]]) -> "pa.Table":
 
 
 def arrow_labels(table: "pa.Table", aggregation: Aggregation) -> list[Label]:
-    """Return the group label of each row of the Arrow result `table`.
+    """Return the group label of each row of the Arrow table `table`, the result of a query of `aggregation`.
 
     A label is one value, or a tuple of values if `aggregation` has several group columns.
     """
@@ -91,9 +92,9 @@ WEIGHT_COLUMNS = ("weight", "root", "share")
 def arrow_group_weights(result: "pa.Table", aggregation: Aggregation) -> GroupWeights:
     """Return the exact weights of groups (sums over users), for one round of the private search for groups.
 
-    The search (partition selection) adds noise to the weights. A user with n groups adds about 1/sqrt(n) to the weight
-    of each, counted in units of 2^-20, so that what one user adds has an l2 norm of at most 1. `result` is the Arrow
-    result of the SQL statement that `StatementBuilder.weights` returned for `aggregation`.
+    The search (partition selection) adds noise to the weights. A user who counts in n groups adds the integer
+    2^20/sqrt(n), rounded down, to the weight of each, so that all that one user adds has an l2 norm of at most 2^20.
+    `result` is the Arrow result of the SQL statement that `StatementBuilder.weights` returned for `aggregation`.
     """
     weights, roots, shares = (result.column(name).to_numpy() for name in WEIGHT_COLUMNS)
     return GroupWeights(Histogram.of(arrow_labels(result, aggregation), weights), int(roots.sum()), int(shares.sum()))
@@ -104,12 +105,12 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 
     The integers are those that a user can add by one measure (a number that each user adds to a group). Entry c of an
     array is the number of users who add the integer c + `Measure.least`. If users divide votes among integers
-    (`Measure.weight`, for quantiles), the entry is the number of votes instead. An array is computed from a query's
-    result when its group is looked up.
+    (`Measure.weight`, for quantiles), the entry is the number of votes instead. An array is computed when its group is
+    looked up, from these fields:
 
     - `groups` maps each label to the number of its group.
-    - `places`, `cells` and `users` have one element per row of the result: the number of the group, the entry of the
-      array, and the count.
+    - `places`, `cells` and `users` are arrays with one element per row of the query's result: the number of the group,
+      the entry (index c) of the array, and the count.
     - `length` is the length of an array.
     """
 

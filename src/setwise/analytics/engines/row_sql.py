@@ -1,9 +1,9 @@
 """Compiler from row expressions, which an analyst writes over the columns of one row, to the SQL of an engine.
 
-No row can make an expression fail, and all engines compute the same value. Numbers are finite and of absolute value at
-most `LARGEST_NUMBER`; a result beyond is null. PostgreSQL also fails on results that underflow, so a number nearer to 0
-than `SMALLEST` becomes 0 before it is multiplied or divided. Text constants are written in hexadecimal digits, so that
-no text that people type becomes part of a statement.
+No row can make an expression fail, and all engines compute the same value. In columns and results, a number of absolute
+value 1e150 (`LARGEST_NUMBER`) or more, a NaN and an infinity become null. PostgreSQL also fails on results that
+underflow, so on PostgreSQL a number nearer to 0 than 1e-150 (`SMALLEST`) becomes 0 before it is multiplied or divided.
+Text constants are written in hexadecimal digits, so that no text that people type becomes part of a statement.
 """
 
 from collections.abc import Sequence
@@ -68,10 +68,10 @@ _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The SQL text `sql` of a row expression (a value computed from one row), and the type of the value, `kind`.
+    """A compiled row expression (a value computed from one row): its SQL text `sql`, and its type `kind`, such as text.
 
-    `tiny` is True if the value may be a number other than 0 of absolute value below 1e-150 (`SMALLEST`). A product of
-    two such numbers could underflow, which is an error on some engines.
+    `tiny` is True if the value may be a number other than 0 of absolute value below 1e-150 (`SMALLEST`). The product of
+    two such numbers could underflow, which is an error on some engines. So the compiler replaces a tiny factor by 0.
     """
 
     sql: str
@@ -117,9 +117,9 @@ class _Compiler:
         return value
 
     def _value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
-        """Return the SQL and the type of `expression`, a value computed from one row; the SQL may be too long.
+        """Return the SQL and the type of `expression`, a value computed from one row; the SQL's length is not checked.
 
-        Only `_Compiler.value` calls this method, and checks the length afterwards.
+        Only `_Compiler.value` calls this method. It then raises an error if the SQL text is too long.
         """
         match expression:
             case ColumnValue(name):
@@ -162,8 +162,9 @@ class _Compiler:
     def _unit_key(self, user: str, part: RowExpression) -> Value:
         """Return the SQL of a text that identifies a unit of privacy, such as one day of one user.
 
-        A unit is what is protected together. The text is made of the value of `part`, such as the day, and of the
-        column `user`. Two texts are equal only if both the values and the users are equal.
+        A unit of privacy is the set of rows that are protected together. The text is made of the value of `part`, such
+        as the day, and of the value in the column named `user`. Two rows have equal texts only if both values are
+        equal.
         Raises: `InvalidParameter` if the value of `part` is not text, an integer, a date or a boolean.
         """
         value = self.value(part)
@@ -331,8 +332,9 @@ class _Compiler:
     def _time_comparison(self, expression: Compared) -> str | None:
         """Return the SQL condition of `expression` if it compares a date or time with a date, time or text constant.
 
-        Both sides are converted to dates if both are dates, and otherwise to microseconds since 0001-01-01. Returns
-        None for all other comparisons, and for two columns of the same type, which need no conversion.
+        Both sides become dates if both are dates. Otherwise both become numbers of microseconds since 0001-01-01. The
+        result is None for all other comparisons, and for a comparison of two columns of the same type. The caller then
+        compares the two sides as they are.
         """
         sides = (expression.left, expression.right)
         kinds = [self._times.kind(side) for side in sides]
@@ -401,7 +403,7 @@ class _Compiler:
         return value.sql
 
     def _case(self, expression: Case) -> Value:
-        """Return the SQL and the type of `expression`, a CASE; a CASE without branches and ELSE has the value null.
+        """Return the SQL and the type of `expression`, a CASE; the value of a CASE without any branch or ELSE is null.
 
         Raises: `InvalidParameter` if its values are of several types that cannot be combined.
         """
@@ -611,7 +613,8 @@ class _Compiler:
 def check_condition(expression: RowExpression, value: Value) -> None:
     """Raise `InvalidParameter` unless `expression` is a condition: its values are true, false or null.
 
-    `value` has the SQL and the type of `expression`.
+    `value` is the compiled `expression`, whose type (`value.kind`) decides. `expression` itself is for the error
+    message.
     """
     if value.kind is not Kind.BOOLEAN:
         raise not_a_condition(expression, value.kind)

@@ -269,8 +269,8 @@ class TimeCompiler:
     def _whole_months(self, period: Start, start: RowExpression, end: RowExpression) -> str:
         """Return SQL for how many complete months, quarters or years (`period`) have passed from `start` to `end`.
 
-        A month is complete on the day of the month and at the time of day of `start`. The number is negative or 0 if
-        `end` is before `start`.
+        From 15 January 10:00, the first month is complete on 15 February at 10:00. The number is negative or 0 if `end`
+        is before `start`.
         """
         months = f"({self._period_number(Start.MONTH, end)} - {self._period_number(Start.MONTH, start)})"
         in_month = [
@@ -340,24 +340,28 @@ class TimeCompiler:
         return self._dialect.months_later(kept, months)
 
     def _later_day(self, day: str, days: str) -> str:
-        """Return SQL for the date `days` days after the date `day`, two SQL texts; null outside the years 1 to 9999."""
+        """Return SQL for the date that is `days` days after the date `day`; null outside the years 1 to 9999.
+
+        Both arguments are SQL expressions, and `days` may be negative.
+        """
         if days == "0":
             return day
         return self._dialect.numbered_day(self._in_range(f"{self._dialect.day_number(day)} + ({days})", 1))
 
     def _in_range(self, number: str, per_day: int) -> str:
-        """Return a SQL expression equal to the SQL integer `number`, but null for a time beyond years 1 to 9999.
+        """Return a SQL expression equal to the SQL integer `number`, a time, but null outside the years 1 to 9999.
 
-        `number` counts days, or shorter units, since 0001-01-01; `per_day` is the number of such units in a day.
+        `number` counts days, or shorter units of time, since 0001-01-01. `per_day` is the number of such units in a
+        day.
         """
         end = date.max.toordinal() * per_day
         return self._dialect.null_if(f"GREATEST(LEAST({number}, {end}), -1)", str(end), "-1")
 
     def _unix_time(self, number: RowExpression, per_second: int) -> str:
-        """Return SQL for the microseconds from 0001-01-01 to a Unix time, a number of units since 1970-01-01.
+        """Return SQL for the microseconds from 0001-01-01 to a Unix time, which counts units of time since 1970-01-01.
 
         `number` must be an integer column with the Unix times, and `per_second` says how many units make a second, such
-        as 1000 for milliseconds. A time outside the years 1 to 9999 becomes null.
+        as 1000 if the Unix times are in milliseconds. A time outside the years 1 to 9999 becomes null.
         Raises: `InvalidParameter` if `number` is not a column of integers.
         """
         column = self._schema.column(number.name) if isinstance(number, ColumnValue) else None
@@ -424,7 +428,7 @@ class TimeCompiler:
     def _check_clock(self, field: TimeField, moment: RowExpression) -> None:
         """Raise `InvalidParameter` if `moment` is a date, which has no time of day and so no hour, minute or second.
 
-        `field` is the part that the analyst asked for, and is named in the message.
+        `field` is the part, such as the hour, that the analyst asked for. It is named in the message.
         """
         if self.kind(moment) is not Kind.DATE:
             return

@@ -49,7 +49,7 @@ _CANCELLED, _DENIED, _READ_ONLY, _CONSTRAINED = 394, 497, 164, 452
 class ClickHouseConnection:
     """A connection to the ClickHouse at the address `url`, which runs one statement after the other.
 
-    `is_embedded` is True for a chDB folder, which is a ClickHouse that runs in this process and serves nobody else.
+    The field `is_embedded` is True for a chDB folder, which a ClickHouse in this process reads and nobody else uses.
 
     Raises: `EngineFailed` if no connection can be made.
     """
@@ -243,10 +243,10 @@ _CHANGED = f"SELECT name, changed FROM system.settings WHERE changed OR name IN 
 def _settings_clause(settings: Mapping[str, bool], log_comment: str) -> str:
     """Return the SQL SETTINGS clause that makes a statement's result independent of the login's settings.
 
-    The clause restores the default of every setting that the login (the database user) has changed, except for limits
-    on resources and settings of the connection. It also states the values of settings on which statements rely.
-    `settings` maps the names of settings to whether the login changed them. ClickHouse stores `log_comment` with the
-    statement.
+    The login is the database user. The clause restores the default of every setting that the login has changed, except
+    for limits on resources and settings of the connection. It also states the values of settings on which statements
+    rely. `settings` maps the names of settings to True if the login changed them. ClickHouse stores `log_comment` with
+    the statement, so that the statement can be found and stopped.
     """
     relied_on = {name: value for name, value in _RELIED_ON.items() if name in settings}
     chosen = {name: f"'{value}'" for name, value in {**_SET_TO_LOOK, **relied_on}.items()}

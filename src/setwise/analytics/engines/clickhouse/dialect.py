@@ -47,8 +47,8 @@ def quoted(identifier: str) -> str:
 class ClickHouseDialect(Dialect):
     """ClickHouse's SQL dialect. All methods return SQL text.
 
-    Every parameter is sent as text, and the SQL around its placeholder converts it. `collects_sets` is True because
-    ClickHouse collects each user's groups as a set faster than a window function ranks them.
+    Every parameter is sent as text, and the SQL around its placeholder converts it. The constant `collects_sets` is
+    True because ClickHouse collects each user's groups as a set faster than a window function ranks them.
     """
 
     collects_sets: ClassVar[bool] = True
@@ -272,7 +272,7 @@ class ClickHouseDialect(Dialect):
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
         """Return the SQL of a salted hash: ordering by it puts the groups of one user into a random order.
 
-        It is SipHash of the SQL columns `user` and `labels`, and its key is `salt`, the SQL expression of the secret
+        The hash is SipHash of the SQL columns `user` and `labels`. Its key is `salt`, the SQL expression of the secret
         salt.
         """
         return f"sipHash64Keyed(({salt}, toUInt64(0)), {', '.join([user, *labels])})"

@@ -142,9 +142,10 @@ class ClickHouseEngineQuery(SqlEngineQuery):
     def _kept_pairs(self, rows: str) -> str:
         """Return the text of a SELECT with one row (g0, g1, ..., u) for each user u and each group in which u counts.
 
-        g0, g1, ... are the labels of the group. `rows` is the SQL statement of the rows to aggregate. The result is the
-        same as that of the general method `StatementBuilder.kept_pairs`. If users are counted, and no value column is
-        summed, this SQL needs half the processor time.
+        g0, g1, ... are the labels of the group. `rows` is the SQL statement of the rows to aggregate. The rows of the
+        result are the same as those of `StatementBuilder.kept_pairs`, which ranks groups by a window function. Here
+        ClickHouse collects each user's groups in an array and sorts only arrays that are too long, in half the
+        processor time. If a value column is summed, the window function is used.
         """
         aggregation = self._aggregation
         if aggregation.value is not None:

@@ -67,7 +67,7 @@ _UUID = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """A column of a ClickHouse table: its type (`native`), and whether reading a row may compute it (`computed`)."""
+    """A column of a ClickHouse table: its type `native`, and `computed`, True if reading a row may compute it."""
 
     native: str
     computed: bool
@@ -106,7 +106,7 @@ class _Definition:
 class ClickHouseCatalogue:
     """Lookup of tables in ClickHouse's catalogue; a table is refused if the values in one row could make a query fail.
 
-    The failure would reveal private values.
+    The failure of a query would reveal these values.
     - `ask` runs a SQL statement and returns the columns of its result.
     - `has_policies` is False for a ClickHouse whose tables cannot have row policies.
 
@@ -230,7 +230,7 @@ class ClickHouseCatalogue:
         below: dict[str, _Column] = {}
 
         def columns_of(schema: str, name: str) -> dict[str, Kind]:
-            """Return the types, by column name, of the table `name` in database `schema`, which the view reads.
+            """Return {column: type} of the table `name` in database `schema`, which the view reads.
 
             An empty `schema` means the view's own database. The table's stored columns are also added to `below`, a
             dict of the method around this function, in which the view's types are later compared with them.

@@ -65,9 +65,9 @@ def text_samples(
 ) -> dict[str, list[str]]:
     """Return at most `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows.
 
-    They show how the cells are written, for example with a decimal comma. In a table of many text columns the function
-    `wanted` limits the work: after the first 100 text columns, only those whose names it accepts are read. None reads
-    all.
+    The cells show the data holder how a column is written, for example with a decimal comma. In a table of many text
+    columns the function `wanted` limits the work: after the first 100 text columns, only those whose names it accepts
+    are read. None reads all.
     """
     with scanning(table) as connection:
         with connection.cursor() as cursor:
@@ -82,10 +82,10 @@ def text_samples(
 
 
 def count_repeated_headers(table: DuckDBTable) -> int:
-    """Return the number of rows of a CSV table in which every cell is the name of its column, in either case.
+    """Return the number of rows of a CSV table in which every cell is the name of its column, in upper or lower case.
 
-    Such rows are headers that stand in the file again, as after two files were joined with cat. The header of the
-    second file may follow its byte order mark.
+    Such a row is the header of a second file: it stands among the rows if two files were joined with cat. A byte order
+    mark before it is ignored.
     """
     with scanning(table) as connection:
         with connection.cursor() as cursor:
@@ -327,8 +327,8 @@ def _first_rows(
 ) -> str:
     """Return SQL text, to stand after FROM, that reads the columns `columns` of `table`.
 
-    Only the first `limit` rows are read, or all if `limit` is None. `cursor` is the DuckDB cursor that executes the
-    SQL.
+    Only the first `limit` rows are read, or all rows if `limit` is None. The caller executes the SQL on `cursor`, with
+    which the table is registered.
     """
     relation = table.relation(cursor, columns)
     return relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayRange:
-    """A range of days. It holds the rows whose date or time in column `at` is on `first` or later, and before `end`."""
+    """A range of days, from `first` on and before `end`, that selects rows by the date or time in their column `at`."""
 
     at: str
     first: date
@@ -23,8 +23,8 @@ class DayRange:
     def excludes(self, least: object, greatest: object) -> bool:
         """Return whether no time from `least` to `greatest`, both included, is in this range of days.
 
-        A part of a file with these least and greatest times can then be skipped. A time without a zone is in UTC. False
-        if `least` or `greatest` is neither a date nor a time.
+        The caller can then skip a part of a file whose least and greatest times these are. A time without a zone is in
+        UTC. The result is False if `least` or `greatest` is neither a date nor a time, so that nothing is skipped.
         """
         low, high = _in_utc(least), _in_utc(greatest)
         if low is None or high is None:
@@ -32,9 +32,10 @@ class DayRange:
         return high < datetime.combine(self.first, time()) or low >= datetime.combine(self.end, time())
 
     def excludes_constant(self, constant: pa.Scalar | None) -> bool:
-        """Return whether a file whose rows all have the same time, `constant`, has no row in this range of days.
+        """Return whether a file can be skipped because all its rows have the same time, which is not in this range.
 
-        If `constant` is None or null, no row has a time, so the result is True.
+        `constant` is that time. If it is None or null, the rows have no time and cannot be in the range, so the result
+        is True.
         """
         value = None if constant is None else constant.as_py()
         return value is None or self.excludes(value, value)
@@ -70,10 +71,10 @@ def batches_in_range(
 
 
 def _excluded_by_statistics(opened: "pq.ParquetFile", group: int, at: str, days: DayRange) -> bool:
-    """Return whether row group number `group` of the Parquet file `opened` has, by its statistics, no time in `days`.
+    """Return whether a row group of the Parquet file `opened` has no time in the range `days`, as its statistics show.
 
-    A row group is a part of the file, which is then not read. `at` is the column of times. False if the file has no
-    statistics of that column.
+    The caller then skips the row group (a part of the file), which is number `group` of the file. `at` is the column of
+    times. The result is False if the file has no statistics of that column.
     """
     metadata = opened.metadata.row_group(group)
     columns = [metadata.column(place) for place in range(metadata.num_columns)]

@@ -38,9 +38,9 @@ class DuckDBDialect(Dialect):
     """DuckDB's SQL dialect; all methods return SQL text.
 
     In SQL, u is the user column and g0, g1, ... are label columns. `texts` names those of these columns that hold
-    texts. `rank_hash` hashes them, so that a user's groups are ordered by hashes. The other columns hold integers, or
+    texts, which `rank_hash` hashes to put a user's groups into a random order. The other columns hold integers, or
     64-bit hashes that the query has put in place of texts, because hashes sort faster. A user's groups have the same
-    random order in both cases.
+    random order whether a text or its hash is in the column.
     """
 
     types: ClassVar = {

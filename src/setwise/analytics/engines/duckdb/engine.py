@@ -53,7 +53,7 @@ class SpillDirectory:
     def overflows(self) -> bool:
         """Measure the size of the files in the directory; return whether it exceeds `limit`, now or at an earlier call.
 
-        If so, the caller stops the query, which would fill the disk.
+        The caller then stops the query that writes the files, because it would fill the disk.
         """
         self.most = max(self.most, self._size())
         return self.most > self.limit
@@ -221,9 +221,10 @@ class DuckDBEngine(Engine):
             self._threads = threads
 
     def _watcher(self, cursor: duckdb.DuckDBPyConnection) -> Poller:
-        """Return a `Poller` that reports the progress of the query on `cursor`, and stops it if it fills the disk.
+        """Return a `Poller` that reports the progress of the query on `cursor`, and stops it before it fills the disk.
 
-        It fills the disk if its temporary files, in the spill directory, exceed their limit.
+        A `Poller` calls a function every 0.1 s. The query is stopped if its temporary files, in the spill directory,
+        exceed their limit.
         """
         with suppress(duckdb.InvalidInputException):  # raised in notebooks without ipywidgets: no progress is shown
             for name, value in _PROGRESS.items():
@@ -241,9 +242,9 @@ class DuckDBEngine(Engine):
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
         """Return the number of parts, 1 to 1024, into which the users are split; one query runs for each part.
 
-        The number is chosen so that a query needs about half of DuckDB's memory, if 1024 parts suffice for that. `rows`
-        is the approximate number of rows of the table. The result is 1 if `aggregation` counts distinct values, because
-        the counts of parts would not add up.
+        The number is chosen so that a query needs about half of DuckDB's memory, or more if 1024 parts are too few for
+        that. `rows` is the approximate number of rows of the table. The result is 1 if `aggregation` counts distinct
+        values: users of different parts can have the same value, so that the counts of parts would not add up.
         """
         if any(measure.distinct for measure in aggregation.measures):
             return 1  # two users in different parts may have the same value, so distinct counts of parts do not add up

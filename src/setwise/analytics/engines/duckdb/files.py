@@ -69,7 +69,7 @@ _FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 class _ParquetFacts:
     """Facts about one version of a table's Parquet files, kept so that they are read only once.
 
-    - `types` are the Arrow types by column.
+    - `types` maps each column to its Arrow type.
     - `int96` names the columns of 96-bit timestamps.
     - `sound` says, for each text column checked so far, whether all its cells are valid UTF-8.
     - `rows` is the number of rows, or None until it is read.
@@ -163,9 +163,9 @@ class ParquetFiles(DuckDBTable):
         return isinstance(self.files[0], StoredObject)
 
     def _current_facts(self) -> "_ParquetFacts":
-        """Return what is known of the current version of the Parquet files: column types, number of rows and so on.
+        """Return the known facts about the current version of the Parquet files, such as types and number of rows.
 
-        The footers are read when a version is seen for the first time. What was known of an earlier version is then
+        The footers are read when a version is seen for the first time. The facts about an earlier version are then
         forgotten.
         """
         version = files_version(self.files)
@@ -178,11 +178,11 @@ class ParquetFiles(DuckDBTable):
         return known
 
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
-        """Return whether DuckDB could fail on a cell of the column `name`, so that Arrow must read the column instead.
+        """Return whether Arrow must read the column `name`, because DuckDB could fail on a cell of it or misread it.
 
-        `kind` is the Arrow type of the column. `columns` are the columns that a query reads. If it is None, the table
-        is only described and no cell can fail, so the result is False. For a text column the first call reads all its
-        cells.
+        `kind` is the Arrow type of the column. `columns` are the columns that a query reads. If `columns` is None, the
+        table is only described and no cell is read, so the result is False. For a text column the first call reads all
+        its cells; for other columns the type decides.
         """
         import pyarrow as pa
 
@@ -317,7 +317,7 @@ def stored_column(batch: "pa.RecordBatch", name: str, kind: "pa.DataType") -> "p
 def _footer(file: TableFile) -> dict[str, tuple[str, str, int]]:
     """Return (physical type, logical type, nesting depth) of each column of a Parquet file, by the column's path.
 
-    Files can be read as one table only if these are equal in all of them. Only the footer of the file is read.
+    The caller reads several files as one table only if their results are equal. Only the footer of the file is read.
 
     Raises: `UnsuitableTable` if the file cannot be read as Parquet.
     """

@@ -1,6 +1,7 @@
 """An isolated DuckDB that runs the free part of a SQL statement, over released rows: its limits of time and memory.
 
-It reads only rows that were released already and public tables, so it costs no privacy budget.
+The free part costs no privacy budget, because it reads only rows that were released already (noisy results of other
+parts) and public tables.
 """
 
 import math
@@ -39,7 +40,10 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedTable:
-    """A table of released `rows`, which are no longer private; `columns` maps each column name to its Python type."""
+    """A table of released rows (`rows`), which are noisy and no longer private.
+
+    `columns` maps each column name to the Python type of its values.
+    """
 
     columns: Mapping[str, type]
     rows: Sequence[Sequence[object]] = ()
@@ -84,8 +88,9 @@ def check_shell(
 ) -> None:
     """Raise `InvalidParameter` if the SQL `statement` fails over empty tables, because `run_shell` would also fail.
 
-    `tables` maps the names of the empty tables to their columns, and each column to its Python type. `public` has the
-    public tables, with their rows, by the names that the statement uses; None means no public tables.
+    So a statement with a mistake is refused before privacy budget is spent on its rows. `tables` maps the names of the
+    empty tables to their columns, and each column to its Python type. `public` has the public tables, with their rows,
+    by the names that the statement uses; None means no public tables.
     """
     with _INSTANCES.borrow() as cursor:
         for name, columns in tables.items():

@@ -87,8 +87,9 @@ _SCANNING = KeptInstances(lambda: duckdb.connect(":memory:"))
 
 @contextmanager
 def scanning(table: DuckDBTable) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Context manager that yields a connection that can read `table`, for exact counts that only the data holder sees.
+    """Context manager that yields a DuckDB connection on which `table` can be read, in full and without noise.
 
+    It is for exact counts that only the data holder sees.
     Raises: `UnsuitableTable` or another `SetwiseError` if the table cannot be read.
     """
     # A kept instance would go on holding an attached database file, which no other process could then write.

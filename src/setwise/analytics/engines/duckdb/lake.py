@@ -82,8 +82,9 @@ class LakeVersion:
 
     - `table_id` is the identifier of the table. A table that was removed and created again has another one.
     - `schema` has the columns, and `files` are the data files.
-    - `field_ids` maps columns to the identifiers by which Iceberg finds them in files.
-    - `name_mapping` maps these identifiers to column names, for files that have no identifiers.
+    - `field_ids` maps column names to the numbers by which an Iceberg table finds its columns in files. It is empty for
+      a Delta table.
+    - `name_mapping` maps each of these numbers to the names that the column may have in a file without numbers.
     """
 
     version: int
@@ -130,7 +131,7 @@ class LakeTable(DuckDBTable):
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Read the footers of all data files, to find out under which name and type each file stores a column.
 
-        `connection` is not used.
+        `connection` is not used, because Arrow reads the files.
         Raises: `UnsuitableTable` if a file's stored type of a column cannot become the table's type, if DuckDB cannot
         hold a type, or if two column names are equal up to case.
         """
@@ -357,9 +358,10 @@ def _converts(stored: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _span(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return (least, greatest) integer that the Arrow integer type `kind` can hold; None for other types.
+    """Return the (least, greatest) integers that the Arrow integer type `kind` can hold; None for other types.
 
-    A stored integer type converts to a wider one only if its range is inside that of the wider type.
+    The caller compares two types: every integer of one fits into the other only if its range is inside that of the
+    other.
     """
     return next(((low, high) for test, low, high in _INTEGERS if test(kind)), None)
 
@@ -384,7 +386,7 @@ def _read_version(folder: LakeFolder) -> LakeVersion:
 
 
 def _read_hiding_errors(folder: LakeFolder, read: Callable[[LakeFolder], Result]) -> Result:
-    """Return `read(folder)`, and replace an error of a lake library by `UnsuitableTable`.
+    """Return `read(folder)`, but raise `UnsuitableTable` in place of an error of the library that reads the lake table.
 
     The new message names only the error's type, because the library's message may quote addresses, partition values and
     column statistics. A `SetwiseError` passes through.
@@ -478,7 +480,7 @@ def _read_iceberg(folder: LakeFolder) -> LakeVersion:
 
 
 def _plan_files(scan: Any, folder: LakeFolder) -> list[Any]:  # noqa: ANN401 - of pyiceberg
-    """Return pyiceberg's tasks for the snapshot that `scan` reads: each is a data file with its delete files.
+    """Return pyiceberg's tasks for the snapshot that `scan` reads: each is a data file together with its delete files.
 
     A delete file lists rows of the data file that are deleted. `folder` is the table's folder, for messages.
     Raises: `UnsuitableTable` if rows are deleted by their values (equality deletes), or a data file is not Parquet.
@@ -530,11 +532,11 @@ def _iceberg_constants(
     projection: Any,  # noqa: ANN401 - of pyiceberg
     schema: pa.Schema,
 ) -> dict[str, pa.Scalar]:
-    """Return values, by name, of columns that the data file `file` need not store because they are constant in it.
+    """Return {column name: value} for columns that have one value in the whole data file `file`.
 
-    These are columns by which the table is partitioned, and defaults of columns that were added later. `table` and
-    `file` are pyiceberg's objects. `projection` is its schema of the columns to read, and `schema` the same in Arrow's
-    form.
+    The file need not store these columns: those by which the table is partitioned, and those added later, with their
+    defaults. `table` and `file` are pyiceberg's objects. `projection` is its schema of the columns to read, and
+    `schema` the same in Arrow's form.
     """
     identity = _module("pyiceberg.transforms", "iceberg").IdentityTransform
     names = {int(cell.field_id): cell.name for cell in projection.fields}

@@ -1,4 +1,7 @@
-"""Numbers of a column that repeat often and lie far from all others, as codes such as -999 do; for the data holder."""
+"""Numbers of a column that repeat often and lie far from all others, as codes such as -999 do; for the data holder.
+
+The counts are exact, so only the data holder may see them.
+"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -38,8 +41,10 @@ class FarNumber:
 
     - `words` are at most five of the ways in which cells write the number.
     - `cells` is the exact number of cells with this number.
-    - `filled` is the exact number of cells with any number. Both counts are of the first rows of the table only.
-    - `low` and `high` are the least and the greatest of the other numbers, apart from frequent numbers of nines.
+    - `filled` is the exact number of cells with any number. Both counts are of the first 200,000 rows of the table
+      only.
+    - `low` and `high` are the least and the greatest of the other numbers. Frequent numbers of nines, such as 99, are
+      not among these, because they may be codes as well.
     """
 
     name: str
@@ -60,12 +65,12 @@ def far_numbers(
     - `kinds` has the types as which columns of text are read, by name, and `grammar` says how their cells are written.
 
     Only the first 200,000 rows are read, and only the 50 most frequent numbers except 0 are examined.
-    - A number repeats often if it is in at least 0.2% of the cells, and in at least 5.
+    - A number repeats often if at least 0.2% of the cells with numbers have it, and at least 5 cells.
     - It is compared with the other numbers of the column, of which at least 5 must be different. Frequent numbers of
-      nines, such as -999 and 99, are left out of these.
-    - It lies far from the others, which range from low to high, if its distance from this range is greater than high -
-      low. For a number of nines, which people choose as a code, a twentieth of this distance suffices if it is three
-      times as frequent as an average other number.
+      nines, such as -999 and 99, are left out of these, because they may be codes as well.
+    - It lies far from the others if it is outside their range, and its distance from the range is greater than the
+      width of the range. For a number of nines, which people choose as a code, a twentieth of the width suffices, but
+      the number must be three times as frequent as the others are on average.
     """
     found: dict[str, list[FarNumber]] = {}
     with scanning(table) as connection:
@@ -87,11 +92,11 @@ def far_numbers(
 
 
 def _columns_at_once(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str) -> int:
-    """Return how many columns of `table`, 1 to 100, are read together, so that about a million cells are held at most.
+    """Return how many columns of `table`, 1 to 100, are read together, so that few enough cells are in memory.
 
-    Reading one column of a CSV file splits all its rows into cells. So a file of thousands of columns is not read once
-    for each column, but the cells of all columns together would take too much memory. `connection` reads the table, and
-    `name` is one of its columns, whose cells are counted.
+    At most about a million cells are read together. Reading one column of a CSV file splits all its rows into cells, so
+    it would take long to read a file once for each of thousands of columns. But the cells of all columns together would
+    take too much memory. `connection` reads the table, and `name` is one of its columns, whose rows are counted.
     """
     with connection.cursor() as cursor:
         relation = table.relation(cursor, (name,))
@@ -104,9 +109,9 @@ def _far_in_columns(
 ) -> dict[str, list[FarNumber]]:
     """Return {column: its numbers that repeat often and lie far from all others}, for the columns in `names`.
 
-    `far_numbers` states when a number counts as frequent and as far. `cursor` reads the columns of `table`. `number` is
-    the SQL expression of the number in a cell, where the SQL name `cell` stands for the cell as text. The expression is
-    the same for all columns, so that DuckDB plans it once.
+    `far_numbers` states what "often" and "far" mean. `cursor` reads the columns of `table`. `number` is the SQL
+    expression of the number in a cell, where the SQL name `cell` stands for the cell as text. The expression is the
+    same for all columns, so that DuckDB plans it once.
     """
     relation = table.relation(cursor, names)
     cells = ", ".join(f"CAST({quoted(name)} AS VARCHAR)" for name in names)
@@ -138,7 +143,7 @@ def _far_numbers(
 ) -> list[FarNumber]:
     """Return the numbers of one column that repeat often and lie far from all others, such as -999.
 
-    Such numbers may be codes for missing values. `far_numbers` states when a number counts as frequent and as far.
+    Such numbers may be codes for missing values. `far_numbers` states what "often" and "far" mean.
 
     - `name` is the column.
     - `numbers` are its distinct numbers, and `counts` has the number of cells with each.

@@ -47,7 +47,7 @@ _KEPT_PAIRS = "kept_pairs"
 class OneSortBuilder(StatementBuilder):
     """Builder of SQL statements for small tables: one sort of all rows chooses the groups in which each user counts.
 
-    The general `StatementBuilder` uses a window function with PARTITION BY instead, which first divides the rows by a
+    The class `StatementBuilder` uses a window function with PARTITION BY instead, which first divides the rows by a
     hash of the user. On a table of 20,000 rows, this division takes DuckDB more time than all other parts of the
     statement.
     """
@@ -76,8 +76,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `parts` is the number of parts into which the users are split, so that the statement of each part fits in memory.
     - `salt` is the secret number by which users' groups are chosen at random.
-    - `hashes` is a cache, shared by the queries of an engine, that says in which text columns no two texts have one
-      hash.
+    - `hashes` is a cache, shared by the queries of an engine, that says in which text columns all texts have different
+      hashes, so that hashes can replace the texts.
     - `errors()` returns a context manager that replaces DuckDB's errors, which may quote rows, by Setwise's own.
     """
 
@@ -146,7 +146,8 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _run_parts(self, name: str, build: Callable[[], str], merged: str) -> str:
         """Return a SQL statement for the result over all users, who may be split into parts to save memory.
 
-        - `build` returns the statement for the part of the users that is counted next.
+        - `build` is a function without arguments that returns the statement for the part of the users that is counted
+          next.
         - `name` is the temporary table for the results of several parts.
         - `merged` is the statement that adds up the rows of this table.
 
@@ -224,9 +225,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _choose_form(self, *, summed: bool) -> None:
         """Choose the fastest form of this query's SQL; all forms give the same result.
 
-        There are two choices. Rows are either numbered by window functions, or grouped by user and group; a sample of
-        the users decides. Texts are either sorted as they are, or replaced by hashes, which sort faster. `summed` says
-        that the query also sums values of rows, which makes numbering slower.
+        Two choices are made. First, rows are either numbered by window functions, or grouped by user and group; a
+        sample of the users decides. Second, texts are either sorted as they are, or replaced by hashes, which sort
+        faster. `summed` says that the query also sums values of rows, which makes numbering slower.
         """
         # Numbering (window functions) is faster if few rows repeat a pair of user and item.
         self._numbers_rows = self._sample_rarely_repeats(summed=summed)
@@ -273,15 +274,19 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return codes if columns else None
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether `_choose_form` has chosen to number rows instead of grouping them by user and group."""
+        """Return the decision of `_choose_form`: whether this query numbers rows instead of grouping them by user.
+
+        True means that users rarely have several rows of one group, so that numbering is faster.
+        """
         return self._numbers_rows
 
     def _sample_rarely_repeats(self, *, summed: bool) -> bool:
-        """Return whether numbering rows by window functions is faster than grouping them by user and group.
+        """Return whether this query is faster if it numbers rows by window functions than if it groups them by user.
 
-        It is if few rows in a sample of the users repeat a (user, group) pair. `summed` says that the query also sums
-        values of rows. The result is False, without a sample, for small tables, for files such as CSV, of which single
-        columns cannot be read cheaply, and for aggregations that numbering cannot compute.
+        Numbering is faster if few rows in a sample of the users repeat a (user, group) pair. `summed` says that the
+        query also sums values of rows, which makes numbering slower. The result is False, without a sample, for small
+        tables, for files such as CSV, of which single columns cannot be read cheaply, and for aggregations that
+        numbering cannot compute.
         """
         rows = self._table_rows
         if rows <= UNPROBED_ROWS or not has_two_forms(self._aggregation) or not self._table.columnar:

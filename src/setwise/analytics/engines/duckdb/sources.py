@@ -74,11 +74,11 @@ def file_source(path: str) -> DataIdentity:
 
 
 def _stored_source(address: str) -> DataIdentity:
-    """Return texts that identify the objects at `address`, by which two addresses of the same objects are recognised.
+    """Return the identity of the data at `address`, texts by which two addresses of the same objects are recognised.
 
-    They are the addresses of the objects and of all folders around them; if there are more than `MOST_FILES` objects,
-    only `address` and the addresses of the objects' own folders. The version in `address` is left out, because all
-    versions of a table count as the same table.
+    The texts are the addresses of the objects, and of the folders around them. If there are more than `MOST_FILES`
+    objects, they are only `address` and the addresses of the objects' own folders. The version in `address` is left
+    out, because all versions of a table count as the same table.
     """
     lake = lake_folder(address)
     place = split_version(address)[0].rstrip("/") if lake is None else lake.place

@@ -38,8 +38,8 @@ class DuckDBTable(ABC):
     """A table that DuckDB reads in place, or through Arrow from an object store.
 
     - `files` are the only files that may be read.
-    - `origin` is the path or glob of the files, whose digest shows later whether the table has changed. None for a
-      table whose changes cannot be noticed, such as a table in memory.
+    - `origin` is the path or glob of the files, of which a digest is kept to notice later changes of the table. None
+      for a table whose changes cannot be noticed, such as a table in memory.
     - `columnar` says whether one or two columns can be read again cheaply, without reading the others.
     - `attaches_file` says whether DuckDB itself holds a database file open while the table is attached.
     """
@@ -72,8 +72,9 @@ class DuckDBTable(ABC):
     ) -> str:
         """Return the SQL text that stands after FROM for this table, and register the table with `cursor` if needed.
 
-        The table has at least the given `columns`; None means all. A table that must be registered is registered as
-        `name`. A table that is registered as a stream of batches can be read only once.
+        The SQL text has at least the columns `columns`; None means all. A table that must be registered, such as one in
+        memory, gets the SQL name `name`. If it is registered as a stream of batches, it can be read only once, so the
+        caller calls this method again for every statement.
         """
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
@@ -191,7 +192,7 @@ class _DuckDBCatalog:
         return ()
 
     def _columns(self, schema: str, name: str) -> dict[str, Kind] | None:
-        """Return the types, by column, of the stored (not generated) columns of table `name`; None if it is missing.
+        """Return {column: type} of the stored (not generated) columns of the table `name`; None if there is no table.
 
         `schema` is the schema of the table in the database file.
         """
@@ -377,7 +378,10 @@ class JoinedTable(DuckDBTable):
 
     @property
     def _checked_join(self) -> JoinedTables:
-        """The checked join: its tables and the columns of its result. `attach` must be called first, and checks it."""
+        """The checked join: its tables and the columns of its result.
+
+        `attach` makes and checks the join, so it must be called before.
+        """
         assert self._joined is not None, "attach comes first"
         return self._joined
 
@@ -470,12 +474,12 @@ class SqliteTable(DuckDBTable):
     ) -> dict[str, Kind] | None:
         """Return {column name: type} of the table or view `name`; None if there is no such table or view.
 
-        A view is followed down to the table that it reads, to check that it computes nothing.
+        To check that a view computes nothing, this method follows it down to the table that it reads.
 
         - `source` is the connection to the SQLite file.
         - `views` maps the name of each table to None, and the name of each view to its SQL.
-        - `schema` is what stands before `name` in a view's SQL, "" or "main". Any other schema is not in this file, and
-          gives None.
+        - `schema` is the schema that stands before `name` in a view's SQL: "" or "main". Any other schema is not in
+          this file, and gives None.
 
         Every type is given as integer, because types do not matter here: SQLite can compare any constant with any
         column.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class DistinctHashes:
     """A cache that says which text columns of a table are free of hash collisions.
 
-    A hash collision is two distinct texts with the same hash. An entry is valid until one of the table's files,
-    `files`, is written again.
+    A collision is two distinct texts with the same hash. An answer is valid until one of the table's files, `files`, is
+    written again.
     """
 
     def __init__(self, files: Sequence[TableFile]) -> None:
@@ -55,7 +55,7 @@ class TextCodes:
         self._cursor = cursor
 
     def users_differ(self, users: str) -> bool:
-        """Return whether all distinct users have different hashes, so that hashes can stand for users.
+        """Return whether all distinct users have different hashes, so that hashes can replace the texts of users.
 
         `users` is the SQL of a query with the column u, the user.
         """
@@ -64,7 +64,7 @@ class TextCodes:
     def labels_differ(self, name: str, rows: str, values: dict[str, object]) -> bool:
         """Store the distinct texts of the label column `name` with their hashes; return whether all hashes differ.
 
-        If they differ, hashes can stand for the labels. The texts and hashes are stored in a temporary table, by which
+        If they differ, hashes can replace the labels. The texts and hashes are stored in a temporary table, by which
         `decode` finds the texts again. `rows` is the SQL query that has the column, and `values` are the query's
         parameters.
         """

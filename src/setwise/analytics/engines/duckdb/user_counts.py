@@ -21,7 +21,7 @@ _NUMBER = "[+]?[0-9]+([.]0*)?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCount:
-    """Exact counts (no noise) of the rows of a table that may belong to no real user.
+    """Exact counts (no noise) of all rows of a table, and of those that may belong to no real user.
 
     - `rows` is the number of all rows.
     - `missing` is the number of rows whose user is null.
@@ -46,13 +46,14 @@ def count_users(
 ) -> UserCount:
     """Return how many rows `table` has, how many of them have no user, and how many name each text such as N/A as user.
 
-    The counts are exact, for the data holder only, who can so notice rows that belong to no real user.
+    The counts are exact, and only for the data holder, who can so notice rows that belong to no real user.
 
     - `user` is the user column.
     - `grammar` lists the words that mean an empty cell: a row with such a word in the user column has no user.
     - `words` are the texts to count, such as N/A and Total, which may stand for an unknown user. The empty text is
       always counted.
-    - `is_csv` says that blanks around texts, and rows without any value, are ignored.
+    - `is_csv` says that `table` is read from CSV files. Then blanks around texts, and rows without any value, are
+      ignored.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -78,7 +79,7 @@ def count_users(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spellings:
-    """Users that a text column writes in several ways, such as 7 and 007, ada and Ada, or "x" and "x " with a blank.
+    """A count and an example of users that a text column writes in several ways, such as 7 and 007, or ada and Ada.
 
     - `users` is the exact number of users with several spellings.
     - `first` and `second` are two spellings of one of them.
@@ -95,7 +96,7 @@ class Spellings:
 
 
 def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spellings | None:
-    """Return the users that the text column `user` of `table` writes in several ways.
+    """Return a count and an example of the users that the text column `user` of `table` writes in several ways.
 
     Cells are the same user if they differ only in upper and lower case, in blanks around them, in the zeros around a
     whole number, or in characters that are not seen. The result is None if there are no such users, or if the column is
@@ -127,11 +128,11 @@ def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookAlikes:
-    """Cells of the text column `name` with characters that are not seen, as "Paris" with a NUL, or that look alike.
+    """A count and an example of cells of the text column `name` that look the same but differ, as "Paris" and "Paris ".
 
     - `values` is the exact number of values that the column writes in several ways which look the same.
     - `first` and `second` are two such ways of one value. If there is no such value, `first` is a cell with characters
-      that are not seen, and `second` is this cell without them.
+      that are not seen, such as a NUL, and `second` is this cell without them.
     - `are_blanks` says whether the cells differ from their visible text only in usual blanks around it.
     """
 
@@ -143,11 +144,11 @@ class LookAlikes:
 
 
 def find_look_alikes(table: DuckDBTable, names: Sequence[str]) -> list[LookAlikes]:
-    """Return the text columns of `table`, among `names`, with cells that differ from what is seen of them.
+    """Return the text columns of `table`, among `names`, with cells that a person cannot read exactly.
 
-    "Paris " with a blank, for example, looks like "Paris". Two cells look the same if they differ only in characters
-    that are not seen, in kinds of spaces, in blanks around them, or in letters with accents that are one character or
-    two.
+    Such a cell looks like another text: "Paris " with a blank, for example, looks like "Paris". Two cells look the same
+    if they differ only in characters that are not seen, in kinds of spaces, in blanks around them, or in whether a
+    letter with an accent is one character or two.
     """
     with scanning(table) as connection:
         changed = [f"COUNT(*) FILTER ({_visible('cell')} <> cell)"]
@@ -159,14 +160,14 @@ def _look_alikes(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", na
     """Return a count and an example of the values of a text column that look the same but are different texts.
 
     For example, "Paris" and "Paris " with a blank look the same. If there are no such values, the example is a cell and
-    what is seen of it; the caller has found that at least one cell differs from what is seen of it. `name` is the
-    column of `table`, and `connection` reads the table.
+    its visible text; the caller has found that at least one cell differs from its visible text. `name` is the column of
+    `table`, and `connection` reads the table.
     """
     cell = quoted(name)
     with connection.cursor() as cursor:
 
         def cells() -> str:
-            """Return the SQL of a subquery with the column's cells (`cell`) and what is seen of each (`plain`).
+            """Return the SQL of a subquery with the column's cells (`cell`) and the visible text of each (`plain`).
 
             Each call makes a new subquery, because a table that is a stream of batches can be read only once.
             """
@@ -188,10 +189,10 @@ def _look_alikes(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", na
 
 
 def _visible(cell: str) -> str:
-    """Return a SQL expression for what is seen of a text cell, with the SQL expression `cell`.
+    """Return a SQL expression for the visible text of a text cell, with the SQL expression `cell`.
 
-    Left out are characters that are not seen, and blanks around the cell. All kinds of spaces become the usual one, and
-    letters with accents become one character each.
+    Characters that are not seen, and blanks around the cell, are left out. All kinds of spaces become the usual one,
+    and letters with accents become one character each. So cells that look the same have equal visible texts.
     """
     hidden, spaces = (
         "[" + "".join(f"\\x{{{ord(character):x}}}" for character in characters) + "]"

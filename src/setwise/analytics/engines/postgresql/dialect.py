@@ -51,7 +51,7 @@ class PostgresqlDialect(Dialect):
         return f"%({parameter})s"
 
     def user(self, column: Column) -> str:
-        """Return SQL for the user column `column`; two values of it are equal if and only if the user is the same.
+        """Return a SQL expression of the user column `column`; two of its values are equal only for the same user.
 
         Texts are compared by bytes, whatever the collation of the column. Zeros at the end of a decimal are removed, so
         that 7.0 and 7.00 give one user.

@@ -194,9 +194,10 @@ def open_tables(request: OpenRequest) -> PostgresqlEngine:
 class PostgresqlEngineQuery(SqlEngineQuery):
     """One `aggregation` of `relation`, a PostgreSQL table or join, as SQL statements on a `connection` of its own.
 
-    - `salts`, for tests, returns the secret numbers for random choices. None lets the server draw them.
-    - `repetition` is a cache that all queries of the engine share. It has, for a sample of the users, the number of
-      rows and of distinct (user, group) pairs, by which the faster form of the SQL is chosen.
+    - `salts`, for tests, returns the secret numbers by which users' groups are chosen at random. None lets the server
+      draw them.
+    - `repetition` is a cache that all queries of the engine share. For a user column and groups it has the numbers of
+      rows and of distinct (user, group) pairs in a sample of the users, by which the faster form of the SQL is chosen.
     """
 
     def __init__(
@@ -258,10 +259,11 @@ class PostgresqlEngineQuery(SqlEngineQuery):
         return "(SELECT salt FROM secret)"
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether numbering rows by window functions is faster than grouping them by user and group.
+        """Return whether this query is faster if it numbers rows by window functions than if it groups them by user.
 
-        It is if few users have several rows of one group, as a sample of the users shows. The first query with a user
-        column and groups makes the estimate, and later ones reuse it. False if the size of the table is not known.
+        Numbering is faster if few users have several rows of one group, as a sample of the users shows. The first query
+        with a user column and groups makes the estimate, and later ones reuse it. The result is False if the size of
+        the table is not known.
         """
         if self._table_rows is None:
             return False

@@ -104,7 +104,8 @@ def _check_storage(session: SparkSession, leaf: Any, name: str, source: str) -> 
 def _is_total(expression: Any) -> bool:  # noqa: ANN401 - an object of Java
     """Return whether a Spark expression gives a value or null, and never an error, for all values of its arguments.
 
-    `expression` is a node of Spark's query plan; the expressions below it are not checked here.
+    `expression` is a node of Spark's query plan. Its arguments, the expressions below it, are not checked here: the
+    caller checks every node.
     """
     name = _class_name(expression)
     if name == "Cast":

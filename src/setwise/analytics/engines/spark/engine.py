@@ -181,9 +181,10 @@ class SparkEngineQuery(SqlEngineQuery):
         self._pairs: DataFrame | None = None
 
     def forget_pairs(self) -> None:
-        """Free the (user, group) pairs that Spark may have cached for the rounds of the private search for groups.
+        """Free the (user, group) pairs that Spark may have cached for the private search for groups.
 
-        The search (partition selection) is over, so that no further round reads the pairs.
+        Every round of the search (partition selection) reads the pairs. The caller calls this method after the last
+        round.
         """
         if self._pairs is not None:
             self._pairs.unpersist()
@@ -219,10 +220,11 @@ class SparkEngineQuery(SqlEngineQuery):
         return "/*+ REPARTITION(u) */ " if size > MOST_BYTES else f"/*+ REPARTITION({parts}, u) */ "
 
     def _rows_rarely_repeat(self) -> bool:
-        """Return whether numbering rows by window functions is faster than grouping them by user and group.
+        """Return whether this query is faster if it numbers rows by window functions than if it groups them by user.
 
-        It is if few rows in a sample of the users repeat a (user, group) pair. False for a table of CSV files, which
-        would be parsed twice, and if Spark chooses groups by an aggregate, which is always faster.
+        Numbering is faster if few rows in a sample of the users repeat a (user, group) pair. The result is False for a
+        table of CSV files, which would be parsed twice. It is also False if Spark chooses groups by an aggregate, which
+        is faster than both.
         """
         if self._table.narrowed is not None:  # sampling would parse the CSV files a second time
             return False
@@ -343,8 +345,8 @@ def open_tables(request: OpenRequest) -> SparkEngine:
 def _spark_source(table: TableSource) -> SparkSource:
     """Return `table` as a `SparkSource`, with the types and CSV options of the description file beside its files.
 
-    Types that `table` states override the types in the file. The file is ignored if `table` states a CSV option.
-    Without a file, the source has only the types and options of `table`.
+    A description file states how files are written. Types that `table` states override the types in the file. The file
+    is ignored if `table` states a CSV option. Without a file, the source has only the types and options of `table`.
     """
     types, csv = apply_description(table.source, table.types, table.csv)
     return SparkSource(source=table.source, types=types, csv=csv)

@@ -254,7 +254,7 @@ def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> t
 
 @contextmanager
 def _text_partitions(session: SparkSession) -> Iterator[None]:
-    """Return a context manager in which `session` reads partition columns (folders such as year=2024) as text.
+    """Return a context manager in which `session` reads partition columns as text: 2024 for a folder year=2024.
 
     By default Spark guesses their types, and the guess could change when a folder is added.
     """

@@ -49,8 +49,8 @@ from setwise.errors import UnsuitableTable
 class SparkTable:
     """A table as Spark reads it: its data frame `frame`, and in `from_text` the columns converted from text.
 
-    - `narrowed` takes names of columns and returns the frame with these columns only. None if Spark itself skips unused
-      columns.
+    - `narrowed` is a function that takes names of columns and returns the frame with these columns only. None if Spark
+      itself skips unused columns.
     - `named` is the path or table name under which the session finds the source again. None for a frame, a join or a
       derived table.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
@@ -84,7 +84,7 @@ class SparkTable:
         return self.frame if self.bytes_of is None else self.bytes_of
 
     def columns(self, names: Sequence[str]) -> DataFrame:
-        """Return a data frame of the table with at least the columns `names`; unneeded columns are not read."""
+        """Return a data frame of the table with at least the columns `names`, so that Spark can skip the others."""
         return self.frame if self.narrowed is None else self.narrowed(names)
 
     def read_as(self, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> "SparkTable":
@@ -255,7 +255,10 @@ _TEXT = TextFunctions(
 
 
 class Views:
-    """A set of temporary views of the Spark `session`; their names begin with `prefix`, which no other view uses."""
+    """A set of temporary views of the Spark `session`; their names begin with `prefix`, which no other view uses.
+
+    A query makes such a set for the tables that its SQL reads, and drops it at the end.
+    """
 
     def __init__(self, session: SparkSession, prefix: str) -> None:
         self._session = session
