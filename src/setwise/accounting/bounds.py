@@ -667,13 +667,12 @@ def _only_if(closer: Callable[[Target], bool], bound: Bound) -> Bound:
 def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
     """Return whether the slower of two upper bounds is probably the lower one, so that it is worth its time.
 
-    Both bounds are about the uses `kinds`, and bound the delta or epsilon that `target` asks for. Both replace
-    something by something worse, and so are a little too large:
+    Both bounds are about the uses `kinds`, and bound the delta or epsilon that `target` asks for.
 
-    - The quick bound replaces all bounded-range uses of small epsilon by one Gaussian.
+    - The quick bound replaces all bounded-range uses of small epsilon by one Gaussian, which reveals a little more.
     - The slow bound finds on a grid of epsilons which next use is worst. It would have to know which uses remain, and
       there are too many cases. So it gives every bounded-range use a price, and tracks only the sum of the prices of
-      the remaining uses.
+      the remaining uses. This makes the bound a little larger.
     """
     # Both bounds raise log E[exp(tilt L)], with L the loss of all uses, above what it can be; this is compared at the
     # tilt of `target`.

@@ -143,9 +143,9 @@ class _Target:
         """Return the result of the calibration: the plan with its free parameter set to `value`, and certified bounds.
 
         The free parameter is a noise scale, an epsilon or a count. The bounds are on the delta of the plan's uses. They
-        were computed when `excess` tried `value`, and are tightened here. An analyst who may choose more on the fly
-        reaches at least this delta, and an analyst who may choose less at most this delta, so upper bounds for the
-        former and lower bounds for the latter are used too.
+        were computed when `excess` tried `value`, and are tightened here by bounds for other analysts. An analyst who
+        may choose more on the fly reaches at least this delta, so an upper bound for such an analyst is valid here too.
+        Likewise, a lower bound for an analyst who may choose less is valid here.
 
         Requires: `excess(value)` was called before and found a bound.
         """

@@ -301,9 +301,9 @@ class LatticeSum:
         Losses are rounded to a lattice (equally spaced losses). If the distance of the lattice points divides this
         number, every atom is a lattice point and is not changed by the rounding.
 
-        The result is None if the losses of some use take only two values, because two values have no common unit. It is
-        None also if the number is so small that a lattice with this distance would have too many points. It is infinite
-        if every loss is practically continuous: there are then no atoms to keep.
+        The result is None if some use has the loss of a `TwoPointLaw`, because its two values have no common unit. It
+        is None also if the number is so small that a lattice with this distance would have too many points. It is
+        infinite if every loss is practically continuous: there are then no atoms to keep.
         """
         # A lattice whose step is this unit contains all atoms, so that they need not be rounded. A unit far smaller
         # than the step that the tolerance allows is not useful, because the lattice would have too many points. If

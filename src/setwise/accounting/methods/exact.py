@@ -100,13 +100,16 @@ class OneRange:
 def exact_linear(
     uses: Sequence[tuple[KnownNoise, int]], failure: Bracket, most: int = MOST_ATOMS
 ) -> ExactLinear | None:
-    """Return the exact total privacy loss of `uses`, pairs (noise, count), or None if there are too many values.
+    """Return the exact total privacy loss of `uses`, pairs (noise, count); None if its values cannot be listed.
 
     The result keeps two losses apart, because a list of all sums of the two could be too long. The first is the loss of
     one kind of noise: Gaussian noise, or else the noise whose total loss has the most values. The second is the total
     loss of all other uses, a list of at most `most` values with their probabilities. `failure` is a bracket (a
     certified interval) for the probability of outright failure, in which everything may be revealed; the result
     includes it.
+
+    The result is None if the second list would be longer, or if any noise except the Gaussian has a continuous loss, as
+    Laplace noise has, or too many losses.
 
     Requires: at most one of `uses` is Gaussian, because Gaussians are merged into one before.
     Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for
@@ -129,8 +132,9 @@ def exact_linear(
 def _count_values(group: tuple[KnownNoise, int]) -> float:
     """Return roughly how many values the total privacy loss of equal uses can have.
 
-    `group` is a pair (noise, count). The result is infinite for noise whose losses cannot be enumerated. The caller
-    lists total losses value by value, except for the pair with the largest result.
+    `group` is a pair (noise, count). The result is infinite for noise whose losses cannot be enumerated. For pure DP of
+    a small epsilon it is smaller than the number of values, because many of them lie close together. The caller lists
+    total losses value by value, except for the pair with the largest result.
     """
     # `exact_linear` sorts groups by this number, because it keeps the group with the most values apart. The number of
     # values for pure DP is multiplied by epsilon if epsilon is below 1, because many of these values lie close

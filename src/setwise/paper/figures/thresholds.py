@@ -207,7 +207,8 @@ def _two_laplace(t: float) -> float:
     def weight(z: float) -> float:
         """Return the density of Z2 at `z` times the probability that Z1 exceeds t + z.
 
-        Z1 and Z2 are Laplace variables of scale 1, and t is the argument of `_two_laplace`.
+        Z1 and Z2 are Laplace variables of scale 1, and t is the argument of `_two_laplace`, which integrates this
+        function over z.
         """
         beyond = 0.5 * math.exp(-(t + z)) if t + z > 0 else 1.0 - 0.5 * math.exp(t + z)
         return 0.5 * math.exp(-abs(z)) * beyond

@@ -128,9 +128,9 @@ def compute(progress: Progress, points: int = 121) -> Table:
 def bend(low: float, middle: float, high: float) -> float:
     """Return how far the worst t at overall epsilon `middle` is from the line through the worst t at `low` and `high`.
 
-    t is the parameter of the first of three bounded-range mechanisms, and the worst t gives the largest delta. Epsilon
-    is the same at all three places. If the worst t were a weighted sum of epsilon and the overall epsilon, it would be
-    on the line, and the distance would be 0. A distance above 0 shows that the worst t is no such sum.
+    t is the parameter of the first of three bounded-range mechanisms of one epsilon, and the worst t gives the largest
+    delta at the overall epsilon. If the worst t were a weighted sum of the mechanisms' epsilon and the overall epsilon,
+    it would be on the line, and the distance would be 0. A distance above 0 shows that the worst t is no such sum.
     """
     share = (middle - low) / (high - low)
     chord = (1 - share) * quartic_answer(low) + share * quartic_answer(high)
