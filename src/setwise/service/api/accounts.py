@@ -202,7 +202,7 @@ async def show_status(service: Service, status: AccountStatus) -> AccountRecord:
     """Return an account's `status` as the JSON object of the API.
 
     If the account was ever charged, its odometers (bounds on the epsilon of all answers so far) are added. A worker
-    process of the replica `service` computes them, because the computation would block the event loop.
+    process of `service` computes them, because the computation would block the event loop.
     """
     return await service.calculators.run(ShowStatus(status=status)) if status.charges else status.to_dict()
 
@@ -275,7 +275,7 @@ class QuestionBudgetBody(Body):
     """The default budget of an account for SQL statements that arrive over PostgreSQL's protocol and state no budget.
 
     Each of these statements spends `epsilon` and `delta`. If the same statement is sent again within `fresh_hours`
-    hours, it gets the stored answer and is not charged again.
+    hours, and the table is not known to have changed, it gets the stored answer and is not charged again.
     """
 
     epsilon: Epsilon
@@ -288,7 +288,7 @@ async def show_question_budget(request: Request, account: AccountName) -> Questi
     """Return the default budget of an account for SQL statements over PostgreSQL's protocol that state no budget.
 
     Each of these statements spends the default epsilon and delta. If the same statement is sent again within
-    `fresh_hours` hours, it gets the stored answer and is not charged again.
+    `fresh_hours` hours, and the table is not known to have changed, it gets the stored answer and is not charged again.
     """
     service, identity = service_of(request), caller(request)
     await service.threads.run(service.accounts.visible, identity, account)
@@ -315,8 +315,8 @@ async def set_question_budget(
 def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> None:
     """Raise an error unless the analyst and the dataset in `body` exist, and the name of the account to open is free.
 
-    The names are looked up in the stores of the replica `service`. Raises `UnknownName` for an unknown analyst or
-    dataset, and `AccountExists` if there is an account of that name.
+    The names are looked up in the stores of `service`. Raises `UnknownName` for an unknown analyst or dataset, and
+    `AccountExists` if there is an account of that name.
     """
     with at_field("analyst"):
         service.people.person(body.analyst)
@@ -327,7 +327,7 @@ def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody)
 
 
 def _open(service: Service, terms: Terms, steward: str) -> AccountStatus:
-    """Open the account that `terms` describe in the ledger of the replica `service`, and return its status.
+    """Open the account that `terms` describe in the ledger of `service`, and return its status.
 
     `terms` are the account's name, analyst, dataset, promised (epsilon, delta) and budget. Their unit of privacy (a
     user, or a part of a user such as a user's day) is replaced by the unit of the dataset. `steward` is the name of the

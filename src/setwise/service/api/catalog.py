@@ -33,8 +33,8 @@ class CatalogBody(Body):
     """A catalog to import: `text` is TOML text that lists tables with their bounds and public group keys.
 
     The bounds limit how much one user contributes, and the values of columns. A table is a path in the service's data
-    folder, or the name of a table on an engine. `apart` is the reason why the datasets of this catalog do not share the
-    cap (joint budget) of other datasets on the same tables; "" if they share the cap.
+    folder, or the name of a table on a database server. `apart` is the reason why the datasets of this catalog do not
+    share the cap (joint budget) of other datasets on the same tables; "" if they share the cap.
     """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=200_000)]
@@ -93,8 +93,9 @@ def _import(service: Service, body: CatalogBody, steward: str) -> CatalogRecord:
 def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
     """Return the table `name` of the parsed `catalog` as a dataset to register.
 
-    Questions may use all columns of the dataset, which the engines of the replica `service` look up without reading
-    rows. Raises `InvalidParameter` if the service does not know the table's engine, or an option for reading the table.
+    Questions may use all columns of the dataset, which `service` looks up without reading rows. Raises
+    `InvalidParameter` if the table is on a kind of engine (system that reads tables) that the service does not know, or
+    has an option that the service does not take.
     """
     table = catalog.tables[name]
     engine = EngineKind.of(str(table.options.get("engine", "duckdb")))
@@ -143,10 +144,10 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _declares_same(known: Dataset, imported: Dataset) -> bool:
     """Return whether the registered dataset `known` has the same definition as `imported`, a table of a catalog.
 
-    A table with the same definition is not imported again. A dataset has two bounds on what one user adds to a group:
-    `rows_per_user` is a number of rows, and `per_item` a number of rows or an amount of a summed column. A catalog
-    states only one number, which an import takes for both bounds. This number is compared with `rows_per_user` of
-    `known` or, if `known` has none, with `per_item`.
+    The caller does not import a table again that has the same definition. A dataset has two bounds on what one user
+    adds to a group: `rows_per_user` is a number of rows, and `per_item` a number of rows or an amount of a summed
+    column. A catalog states only one number, which an import takes for both bounds. This number is compared with
+    `rows_per_user` of `known` or, if `known` has none, with `per_item`.
     """
     rows = known.rows_per_user or known.per_item
     # Earlier versions stored a `per_item` of 1 for tables that declare no such bound; these keep their 1.

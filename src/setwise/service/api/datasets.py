@@ -304,7 +304,7 @@ def _register(service: Service, body: DatasetBody, steward: str) -> DatasetRecor
 
 
 def register(service: Service, dataset: Dataset, steward: str, apart: str) -> DatasetRecord:
-    """Register `dataset` in the ledger and the store of datasets of the replica `service`; return its JSON record.
+    """Register `dataset` in the ledger and in the store of datasets of `service`; return its JSON record.
 
     `steward` is the person who registers. `apart` is the reason why `dataset` does not share the cap (joint budget) of
     other datasets on the same table; "" if it does.
@@ -312,7 +312,7 @@ def register(service: Service, dataset: Dataset, steward: str, apart: str) -> Da
     Requires: `Engines.check` has accepted the dataset.
 
     Raises `NameTaken` if there is a dataset of that name, and `BadRequest` if datasets on the same table would then
-    have different caps or different units of privacy.
+    have different caps or different units of privacy (a user, or a part of a user such as a user's day).
     """
     with at_field("name"):
         service.datasets.check_free(dataset.name)
@@ -335,7 +335,7 @@ def register(service: Service, dataset: Dataset, steward: str, apart: str) -> Da
 def dataset_record(service: Service, dataset: Dataset) -> DatasetRecord:
     """Return the JSON record of `dataset`: its contribution bounds, and the columns that questions may use.
 
-    Each column has its name and its kind, such as text or integer, which the engines of the replica `service` look up.
+    Each column has its name and its kind, such as text or integer, which `service` looks up in the table.
     """
     schema = service.engines.schema(dataset)
     public = service.engines.public_schemas(dataset)

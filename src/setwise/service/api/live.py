@@ -140,6 +140,8 @@ async def show_series(
 ) -> SeriesValuesRecord:
     """Return the released numbers of a live series. Nothing is charged, and no row is read.
 
+    A live series counts with noise, period by period, the users of each item (a group of rows, such as a page).
+
     - `window`: with 7, for example, each number counts the users who first appeared within the last 7 periods up to and
       including its own. Left out, each number counts all users since the start
     - `item`: the items to return; left out, all
@@ -168,7 +170,8 @@ async def update_series(
 async def cancel_update(request: Request, series: SeriesName) -> CancelledRecord:
     """Stop the update of a live series that this replica runs; the next update releases the same periods instead.
 
-    A live series is a set of noisy user counts that is charged once and released period by period.
+    A replica is one process of the service. A live series is a set of noisy user counts that is charged once and
+    released period by period.
     """
     service, identity = service_of(request), caller(request)
     return {"name": series, "cancelled": await service.series.cancel_update(identity, series, service.threads)}
@@ -190,7 +193,7 @@ def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
 
     Two fields, in numbers of users, are about the running totals at the end of the last period: `within` is the
     half-width of a total's 95% interval, and `shown_from` the noisy total above which a private group is shown (None if
-    the groups are public). The replica `service` looks up the name of the dataset.
+    the groups are public). The name of the dataset is looked up in the ledger of `service`.
     """
     terms, totals = series.terms, series.totals
     return {

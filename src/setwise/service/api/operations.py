@@ -23,17 +23,17 @@ _BUDGET_SECONDS = 60.0
 
 @router.get("/health")
 async def health(request: Request) -> HealthRecord:
-    """Return whether this replica can serve requests.
+    """Return whether this replica (process of the service) can serve requests, and only read or also write.
 
-    Responds within about 0.1 seconds even if the replica's database hangs; the status is 503 if the database has not
-    answered for 5 seconds.
+    Responds within about 0.1 seconds even if the database hangs; the status is 503 if the database has not answered for
+    5 seconds.
     """
     return {"status": str(await service_of(request).probe.check()), "version": _VERSION}
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
-    """Return the counters and gauges of this replica in the text format of Prometheus.
+    """Return the counters and gauges of this replica (process of the service) in the text format of Prometheus.
 
     Only stewards and monitors get the gauges of remaining budgets, which would tell others what analysts asked.
     """
@@ -49,9 +49,9 @@ async def metrics(request: Request) -> PlainTextResponse:
 async def audit(request: Request) -> AuditRecord:
     """Recompute every hash chain and every balance of the ledger, and report each stored one that differs.
 
-    If the service has a signing key, every head (a record of where the hash chains end) must be signed with it, and the
-    newest head be at most twice `head_hours` (a setting) old. The service's own tables (answers, roles, datasets) must
-    agree with the ledger.
+    If the service has a signing key, it is also checked that every head (a record of where the hash chains end) is
+    signed with the key, and that the newest head is at most twice `head_hours` (a setting) old. The service's own
+    tables (answers, roles, datasets) must agree with the ledger.
     """
     service = service_of(request)
     verification = await service.threads.run(service.upkeep.verify)
@@ -95,8 +95,8 @@ def audit_record(verification: Verification) -> AuditRecord:
 def _budget_gauges(service: Service) -> str:
     """Return the gauges of remaining budgets in the text format of Prometheus.
 
-    The gauges are computed from the ledger of the replica `service`. The computation reads every account, so the gauges
-    are computed again only after a minute.
+    The gauges are computed from the ledger of `service`. Because the computation reads every account, a result is used
+    for a minute.
     """
     now = service.authenticator.now()
     if now >= service.metrics.budget_at + _BUDGET_SECONDS:

@@ -166,7 +166,8 @@ async def list_queries(
 async def show_query(request: Request, query: QueryId) -> Response:
     """Return a query with its state and, if it is ready, its answer.
 
-    If the replica that ran the query has died, this replica runs it again, at no further charge.
+    If the replica (process of the service) that ran the query has died, this replica runs it again, at no further
+    charge.
     """
     service = service_of(request)
     job = await service.threads.run(service.jobs.visible, caller(request), query)
@@ -214,7 +215,7 @@ def render_query(service: Service, job: Job) -> str:
     """Return the query `job` as the JSON text of a `QueryRecord`.
 
     The request, the answer and the error are stored as JSON texts and are inserted unchanged. For a question in SQL,
-    the replica `service` computes the columns and rows of its result from the stored answer.
+    the columns and rows of its result are computed from the stored answer, by the parser and the workers of `service`.
     """
     parts = {
         "id": json.dumps(job.id),

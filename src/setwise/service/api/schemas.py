@@ -61,10 +61,10 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _keep_one_unknown_field(cls, body: object) -> object:
-        """Return the request body with only the first of its unknown fields, for which pydantic then refuses the body.
+        """Return the request body without its unknown fields except for the first, for which pydantic refuses it.
 
         Without this, pydantic would make one error for each unknown field, and a body of a megabyte of them would take
-        seconds and hundreds of megabytes.
+        seconds and hundreds of megabytes. A body with no more fields than its class is returned unchanged.
         """
         if not isinstance(body, dict) or len(body) <= len(cls.model_fields):
             return body
@@ -341,7 +341,7 @@ QUERY_BODIES = {kind: _body_of(kind) for kind in SHAPES}
 class SqlBody(Body):
     """A question in SQL: `text` is one SELECT from the dataset.
 
-    The service parses the text into a query, and no engine gets the text itself.
+    The service parses the text into a query of its own, and never sends the text itself to a database.
 
     - `contributions`: the most groups in which one user counts; "auto" spends a part of the epsilon on finding a good
       bound. None takes the bound that the SQL states or, if it states none, the bound of the dataset; in the second
@@ -359,11 +359,13 @@ class SqlBody(Body):
 class DrawsBody(Body):
     """The budget of a question, stated as mechanism uses that were registered when its account was opened.
 
+    A use is written as the guarantee of a mechanism, such as "pure:0.1" for a 0.1-DP mechanism.
+
     - `discover`: the registered use that pays for each pick of a group or quantile by the exponential mechanism
     - `counts`: the registered use that pays for each noisy number
     - `threshold_delta`: only for private groups, which are shown if their noisy number exceeds a threshold: the
-      probability that a group with only one user is shown, paid once for the whole question. None takes DELTA
-      if the account has registered a single use of the form "approx:0,DELTA"
+      probability that a group with only one user is shown, paid once for the whole question. None takes DELTA if the
+      account has registered a single use of the form "approx:0,DELTA"
     """
 
     kind: Literal["draws"]
@@ -386,7 +388,8 @@ class DrawsBody(Body):
     def budget(self) -> Draws:
         """Return the registered mechanism uses that this request body names, as the budget of a question.
 
-        Raises `InvalidParameter` if they are not valid.
+        A use is written as the guarantee of a mechanism, such as "pure:0.1" for a 0.1-DP mechanism. Raises
+        `InvalidParameter` if the uses are not valid.
         """
         return Draws(discover=self.discover, counts=self.counts, threshold_delta=self.threshold_delta)
 

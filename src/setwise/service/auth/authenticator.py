@@ -155,7 +155,8 @@ class Authenticator:
     async def sign_out(self, secret: str) -> None:
         """End the browser session whose cookie holds `secret`.
 
-        This replica refuses the cookie at once; others may accept it until their cached copy expires.
+        This replica (process of the service) refuses the cookie at once; others may accept it until their cached copy
+        expires.
         """
         await self._threads.run(self.end_session, secret)
         self._forgotten += 1
@@ -166,7 +167,7 @@ class Authenticator:
         return self._clock()
 
     def forget(self, token: str) -> None:
-        """Drop the revoked token with the id `token`, and its sessions, from the cache: they are refused at once."""
+        """Drop the revoked token with the id `token` and its sessions from the cache; they are refused from now on."""
         self._forgotten += 1
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].token != token}
 
@@ -293,9 +294,10 @@ def csrf_value(secret: str) -> str:
 
 
 def network_of(address: str) -> str:
-    """Return the key under which an IP address is rate-limited: an IPv4 address itself, or the /64 network of IPv6.
+    """Return the name under which requests from an IP address are counted for rate limits.
 
-    One household or server usually has a whole /64 network. A text that is not an address is returned unchanged.
+    This is an IPv4 address itself, and the /64 network of an IPv6 address, because one household or server usually has
+    a whole /64 network. A text that is not an address is returned unchanged.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3::4"), network_of("unknown")
     ('192.0.2.7', '2001:db8:1:2::/64', 'unknown')

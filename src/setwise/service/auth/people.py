@@ -242,8 +242,8 @@ class People:
         """Make a person an analyst, whatever their role was, and revoke all of the person's tokens.
 
         Called when none of the person's groups at the single sign-on provider has a role any more, so that a former
-        steward keeps no rights. `subject` is the provider's id of the person. Returns the person, or None if
-        nobody has that id.
+        steward keeps no rights. `subject` is the provider's id of the person. Returns the person, or None if nobody has
+        that id or the person was removed.
         """
         ours = (schema.people.c.subject == subject) & PRESENT
         with self._database.writing() as connection:
@@ -343,7 +343,7 @@ class People:
 
 
 def digest(secret: str) -> str:
-    """Return the SHA-256 digest, in hexadecimal, under which a secret is stored.
+    """Return the SHA-256 digest, in hexadecimal, that is stored instead of `secret`.
 
     A secret of 256 random bits needs no slow hash, because it cannot be guessed.
     """

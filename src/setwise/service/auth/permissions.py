@@ -135,8 +135,8 @@ def methods_at(address: str) -> set[str]:
 def check_routes(served: Iterable[tuple[str, str]]) -> None:
     """Raise `LookupError` if the table of permissions (`ROUTES`) names a route that does not exist.
 
-    `served` are the (method, path) pairs of all routes that exist. A route without an entry in the table need not be
-    looked for, because the class of routes refuses to create it.
+    `served` are the (method, path) pairs of all routes that exist. The reverse fault, a route without an entry in the
+    table, is not looked for here, because the class of routes refuses to create such a route.
     """
     if missing := ROUTES.keys() - set(served):
         raise LookupError(f"permissions are declared for routes that do not exist: {sorted(missing)}")

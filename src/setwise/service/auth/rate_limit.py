@@ -23,7 +23,7 @@ class _Bucket:
 class Buckets:
     """Rate limits for names (people or addresses): `burst` requests at once, and then `per_second` in each second.
 
-    Each name has a bucket, the number of requests that it may still send now. The number grows by `per_second` in each
+    Each name has a bucket: the number of requests that it may still send now, which grows by `per_second` in each
     second, up to `burst`. At most `most` names have a bucket. Only a bucket that is full again is dropped to make room
     for a new name. If no bucket is full, the new name is refused.
 
@@ -54,8 +54,8 @@ class Buckets:
         """Count `requests` requests of `name`; raise `TooManyRequests`, with the seconds to wait, if too many.
 
         `requests` is 1 for a request itself. A larger number is the extra charge for a large body, after the request
-        itself was counted as 1. The extra charge is cut to b - 1, where b is the most requests that a name may make at
-        once: a request that counts as more than b in total could never be allowed.
+        itself was counted as 1. The extra charge is at most the burst (the most requests that a name may make at once)
+        minus 1; otherwise a very large body could never be sent.
         """
         requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()

@@ -41,7 +41,7 @@ class Charge:
     - `key`: the idempotency key of the question that the charge paid for
     - `period`: the calendar period whose budget paid, such as "2026-11"; "" if the account has no periods
     - `bought`: the question, described for people
-    - `drawn`: the mechanism uses that the charge took from the account
+    - `drawn`: the mechanism uses that the charge took from the account, each a guarantee and how many mechanisms had it
     - `returned`: those of the mechanism uses in `drawn` that were not needed, and were given back when the answer was
       stored
     - `answered`: whether an answer was stored
@@ -58,7 +58,7 @@ class Charge:
 
     @property
     def kept(self) -> tuple[Use, ...]:
-        """The mechanism uses that the charge drew from the account and that were not returned."""
+        """The mechanism uses (guarantees with counts) that the charge drew and that were not given back."""
         back = {use.guarantee: use.count for use in self.returned}
         counts = [(use.guarantee, use.count - back.get(use.guarantee, 0)) for use in self.drawn]
         return tuple(Use(guarantee, count) for guarantee, count in counts if count > 0)
@@ -77,7 +77,8 @@ class Charge:
 def charges_of(entries: Iterable[Entry]) -> list[Charge]:
     """Return the charges among an account's ledger `entries`, oldest first, each with what was given back later.
 
-    The ledger has a further entry for the answer of a charge (a settlement), which gives unused mechanism uses back.
+    When the answer of a charge is stored, the ledger gets a further entry (a settlement). This entry states which
+    mechanism uses, guarantees with counts, were charged but not needed and are given back.
     """
     charges: dict[str, Charge] = {}
     for entry in entries:
@@ -208,9 +209,9 @@ def _statement(
     """Return (charges, readings, query ids) for the page of the account with this `status`.
 
     - charges: all charges of the account
-    - readings: the odometer (the bound on the epsilon of all answers so far) after each charge of the current period,
-      or after about 60 of its charges if it has more than 60
-    - query ids: a dict from the idempotency key of each query of the account to its identifier
+    - readings: the odometer (the bound on the epsilon of all answers so far) after each charge of the current calendar
+      period, or after about 60 of its charges if it has more than 60
+    - query ids: a dict from the idempotency key of each query of the account to the query's id
 
     `identity` is the signed-in person, who must be allowed to see the account. `last` is the odometer now, which no
     earlier reading may exceed.

@@ -81,16 +81,15 @@ def _kinds_of_questions() -> list[tuple[str, str]]:
 def _kinds_with_fields() -> dict[str, str]:
     """Return which fields the question form shows for which kinds of questions.
 
-    The result is a dict. A key names one form field, or a group of fields that are shown together. Its value has the
-    kinds of questions that need these fields, as one text with blanks between them, such as "top-k histogram". The keys
-    are:
+    The result is a dict from names to texts. A name stands for one form field, or for several fields that are shown
+    together. The text lists the kinds of questions that need these fields, such as "top-k histogram". The names are:
 
     - `ranked`: the fields item and value, for a top k or a histogram
     - `measured`: the column that a statistic aggregates
     - `bounded`: the clipping bounds low and high
     - `rows`: per_user, the most rows of a user that count
     - `grouped`: bins (value ranges to group by), domain and contributions
-    - `picked`: the mechanism use that pays for each pick of the exponential mechanism
+    - `picked`: the registered guarantee that pays for each pick of the exponential mechanism
     - `clip`, `k`, `at`, `where`: the single field of this name
     """
     parameters = {kind: set(parameters_of(SHAPES[kind])) for kind in SHAPES if kind != "query"}
@@ -115,8 +114,8 @@ def _kinds_with_fields() -> dict[str, str]:
 def _choices(service: Service, identity: Identity) -> dict[str, object]:
     """Return the `datasets` and `accounts` that a person may choose in the question form, as lists of JSON records.
 
-    The form offers the accounts from which the person of `identity` may spend, and the datasets of these accounts. The
-    replica `service` looks them up.
+    The form offers the accounts from which the person of `identity` may spend, and the datasets of these accounts. They
+    are looked up in the stores of `service`.
     """
     statuses = service.accounts.all_own(identity)
     names = {status.dataset for status in statuses}
@@ -224,7 +223,10 @@ async def answer_panel(request: Request, query: QueryId) -> Response:
 
 @router.get("/answers/{query}/answer.csv")
 async def answer_csv(request: Request, query: QueryId) -> Response:
-    """Return the groups in the answer of the query with the id `query`, and their numbers, as CSV for a spreadsheet."""
+    """Return the answer of the query with the id `query` as CSV for a spreadsheet: its groups with their numbers.
+
+    For a question in SQL, the CSV has the rows of the SQL's result.
+    """
     return await _download(request, query, WriteCsv, "text/csv", "csv")
 
 
@@ -288,9 +290,9 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
 def _describe_question(service: Service, job: Job, stated_query: dict[str, Any]) -> str:
     """Return a short text for people that says what the query `job` asks, such as which column it groups by.
 
-    If the query was answered, the text is made from the request that the ledger stores with the charge. There, bounds
+    If the query was answered, the text is made from the request that the ledger stores with the charge, in which bounds
     that the person left out are filled in. Otherwise the text is made from `stated_query`, the JSON object of the query
-    as the person asked it. `service` gives access to the account that paid.
+    as the person asked it. The account that paid is looked up in `service`.
     """
     charged = None if job.answer is None else service.accounts.account(job.account).charged_request(job.key)
     return question_in_words(stated_query) if charged is None else charge_in_words(charged)

@@ -139,7 +139,7 @@ async def columns(
 def _dataset_rows(service: Service, counts: Mapping[str, int]) -> list[dict[str, object]]:
     """Return a row of the steward's page for each dataset of `service`, as a dict.
 
-    Its keys are:
+    A row has these entries:
 
     - `dataset`: the dataset
     - `cap`: the status of the joint budget of the dataset's accounts, or None if there is no joint budget

@@ -52,7 +52,7 @@ class Connected:
     """What is known about one PostgreSQL connection after the sign-in.
 
     - `token`, `address`: the person's token, and the network address of the client
-    - `account`, `dataset`: the account that pays for questions, and the dataset that the account may ask
+    - `account`, `dataset`: the account that pays for questions, and the dataset to which the account's questions go
     - `shown`: the names and columns of the tables that the client sees
     - `readers`: the worker processes that parse the client's SELECTs
     """
@@ -212,10 +212,10 @@ class ServiceAsker:
 def _key_of(question: Question, version: object, period: int, day: date) -> str:
     """Return the idempotency key of `question`: a hash of its text, the table's `version` and the number `period`.
 
-    `period` is the number of an interval of `fresh_hours` hours (the time for which a stored answer is repeated),
-    counted from 1970. The key of a question changes with each interval; a question that is repeated in a later interval
-    is then asked anew instead of getting its stored answer. The key of a question that names the current date or time
-    also changes with the `day`, because yesterday's answer is about other rows.
+    The time since 1970 is divided into spans of `fresh_hours` hours, the time for which stored answers are repeated,
+    and `period` is the number of one of them. So a question that is repeated in a later span has another key and is
+    asked anew, instead of getting its stored answer. The key of a question that names the current date or time also
+    changes with the `day`, because yesterday's answer is about other rows.
     """
     parts = [question.text, version, period]
     if mentions_clock(question.text):

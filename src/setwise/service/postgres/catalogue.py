@@ -93,8 +93,8 @@ class Catalogue:
     def describe(self, statement: exp.Expr) -> tuple[ResultColumn, ...] | None:
         """Return the result columns (names and types) of a SELECT over the dataset's tables, without running it.
 
-        DuckDB describes the statement on empty copies of the tables. Returns None if DuckDB cannot parse the statement,
-        for example because it states contribution bounds, whose syntax DuckDB does not know.
+        DuckDB describes the statement on empty copies of the tables. Returns None if DuckDB refuses the statement, for
+        example because it names an unknown column, or states contribution bounds, whose syntax DuckDB does not know.
         """
         try:
             text = _without_schemas(statement).sql(dialect="duckdb")
@@ -188,14 +188,14 @@ def _check_columns(count: int) -> None:
 
 
 def _check_allowed(statement: exp.Expr) -> None:
-    """Raise `InvalidParameter` if the catalogue query `statement` may not run.
+    """Raise `InvalidParameter` if `statement`, a query of PostgreSQL's system tables, may not run.
 
     A query may run if all of the following hold:
 
     - it only reads
     - it has at most 1664 columns (`MOST_COLUMNS`), which are counted before time is spent on rewriting them
-    - each function that it calls after FROM belongs to the catalogue, such as pg_get_keywords, or makes rows, such as
-      generate_series, because other functions of DuckDB could read files of the server
+    - each function that it calls after FROM is one of PostgreSQL's catalogue, such as pg_get_keywords, or makes rows,
+      such as generate_series, because other functions of DuckDB could read files of the server
     """
     if not isinstance(statement, exp.Query | exp.Values) or statement.find(exp.DML, exp.DDL, exp.Command, exp.Into):
         raise InvalidParameter("the catalogue cannot be changed: send a SELECT")
@@ -227,10 +227,10 @@ _TEXT_TYPES = {"name", "char", "regproc", "regnamespace", "regrole", "int2vector
 
 
 def _rewrite(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
-    """Return the PostgreSQL catalogue query `statement` as a syntax tree that the in-memory DuckDB database can run.
+    """Return `statement`, a query of PostgreSQL's system tables, as a syntax tree that the in-memory DuckDB can run.
 
-    Casts and functions that DuckDB lacks become calls of macros that imitate them. `constants` are the values of
-    functions such as current_database, by name.
+    Casts and functions that DuckDB lacks become calls of macros that imitate them, and result columns get the names
+    that PostgreSQL would choose. `constants` are the values of functions such as current_database, by name.
     """
     tree = statement.copy()
     if isinstance(tree, exp.Select):
@@ -247,9 +247,9 @@ def _rewrite(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def _rewrite_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
-    """Return the syntax node that replaces `node` of a PostgreSQL catalogue query for DuckDB; often `node` itself.
+    """Return the syntax node that replaces `node`, a part of a query of PostgreSQL's system tables, for DuckDB.
 
-    `constants` are the values of functions such as current_database, by name.
+    The result is often `node` itself. `constants` are the values of functions such as current_database, by name.
     """
     match node:
         case exp.Table():

@@ -148,9 +148,10 @@ def _server_rows(database: str, user: str) -> dict[str, list[Row]]:
 
 
 def _type_row(oid: int, name: str, sql_name: str) -> Row:
-    """Return the row of the catalogue table `pg_type` for a type with the object identifier `oid`.
+    """Return the row that describes one type in `pg_type`, a table of PostgreSQL's catalogue (system tables).
 
-    `name` is the type's short name, such as int8, and `sql_name` its name in SQL, such as bigint.
+    `oid` is the type's object identifier, `name` its short name, such as int8, and `sql_name` its name in SQL, such as
+    bigint.
     """
     is_array = name.startswith("_")
     return {

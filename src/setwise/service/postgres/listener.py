@@ -19,8 +19,9 @@ from setwise.service.workers.pool import WorkerPool
 async def postgres_door(service: Service) -> AsyncIterator[tuple[str, int] | None]:
     """Context manager that accepts PostgreSQL connections while its `async with` block runs; yields its host and port.
 
-    `service` is the replica that answers. If its settings have no address for PostgreSQL, no connection is accepted and
-    None is yielded. Raises `InvalidParameter` if the replica cannot listen at that address.
+    `service` has the stores and pools with which statements are answered. If its settings have no address for
+    PostgreSQL, no connection is accepted and None is yielded. Raises `InvalidParameter` if this process cannot listen
+    at that address.
     """
     settings = service.settings
     if not settings.postgres:

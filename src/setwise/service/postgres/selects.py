@@ -62,7 +62,8 @@ PRIVATE_ROWS = (
 def mentions_clock(text: str) -> bool:
     """Return whether the SQL `text` seems to call a clock or a random function, so that its result changes with time.
 
-    Callers repeat stored results for statements of the same text; those of such a statement at most on the same day.
+    A statement with the same text as an earlier one usually gets the stored result of the earlier one. If this function
+    returns True, callers repeat an answer at most on the same day, and the result of a catalogue query never.
     """
     return _CLOCK.search(text) is not None
 
@@ -97,9 +98,9 @@ def _catalogue(shown: ShownTables) -> Catalogue:
 class SelectTask:
     """Task for a worker process: parse the SELECT `text` of a client that sees the tables `shown`.
 
-    Results of equal tasks are cached. `asked_at` is therefore 0.0 for a statement whose result does not change. For a
-    statement with a clock or a random function, it is the time of arrival in seconds since 1970, so that no cached
-    result is returned.
+    Results are cached, so that a task equal to an earlier one gets its result. A statement whose result depends only on
+    its text has an `asked_at` of 0.0, so that it can be repeated from the cache. For a statement with a clock or a
+    random function, `asked_at` is the time of arrival in seconds since 1970, so that no cached result is returned.
     """
 
     shown: ShownTables
@@ -130,8 +131,9 @@ def read_select(catalogue: Catalogue, text: str, user_column: str) -> ReadSelect
     - `user_column`: the column that identifies users. If the SELECT is refused because it asks for private rows, the
       error suggests a question with this column
 
-    A SELECT that cannot be parsed here may have syntax that only the parser of questions knows; the result then has no
-    columns and no rows. Raises `InvalidParameter` if the SELECT reads system tables and `catalogue` cannot answer it.
+    If the SELECT cannot be parsed here, the result has no columns and no rows: the SELECT may have syntax that only the
+    parser of questions knows. Raises `InvalidParameter` if the SELECT reads system tables and `catalogue` cannot answer
+    it.
     """
     try:
         names = [f":parameter_{number}" for number in range(1, parameter_count(text) + 1)]
@@ -176,8 +178,9 @@ def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSe
 def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
     """Replace each parameter in the syntax `tree` of a statement by null, and return the types of parameters by number.
 
-    A parameter's type follows from its place: a cast, a comparison with a column of `catalogue` or with a statistic, or
-    LIMIT and OFFSET. A parameter in any other place has no known type and is left out of the result.
+    A parameter's type follows from its place: a cast, LIMIT or OFFSET, or a comparison with a statistic or with a
+    column of a table that `catalogue` knows. A parameter in any other place has no known type and is left out of the
+    result.
     """
     tables = [catalogue.columns_of(table.name) or () for table in tree.find_all(exp.Table)]
     columns = {name: type_ for table in tables for name, type_ in table}
@@ -221,9 +224,9 @@ def _with_statistic_type(column: ResultColumn, projection: exp.Expr) -> ResultCo
 def _refuse_rows(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> Refusal | None:
     """Return the refusal of a SELECT that asks for rows themselves, such as a scan, a sample or distinct values.
 
-    `tree` is the syntax tree of the SELECT. Rows are private, so the hint shows a question that can be asked instead,
-    with a column of `catalogue` and with `user_column`, which identifies users. A table that does not exist is refused
-    too. Returns None for any other SELECT.
+    `tree` is the syntax tree of the SELECT. Rows are private, so the hint shows a question that can be asked instead.
+    It names a column that `catalogue` has for the table, and `user_column`, which identifies users. A SELECT from a
+    table that does not exist is refused too. Returns None for any other SELECT.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("group") or tree.find(exp.AggFunc, exp.Anonymous, exp.With):
         return None

@@ -67,9 +67,10 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """How to cancel the running statement of a connection: by the function `cancel`.
+    """How to cancel the statement that a connection runs: the function `cancel`, and the number that permits it.
 
-    `cancel` is called if a CancelRequest, a client's message on another connection, has the number `secret`.
+    A client asks for it by a CancelRequest, a message on another connection. `cancel` is called if the message has the
+    number `secret`, which only the client of the first connection was told.
     """
 
     secret: int
@@ -205,7 +206,7 @@ class PostgresDoor:
         return self._tls
 
     async def open_session(self, user: str, database: str, password: str, address: str) -> PostgresSession:
-        """Return a session of the person `user` on the account `database`, after checking the token `password`.
+        """Return a session of the person `user` on the account named `database`, after checking the token `password`.
 
         `address` is the client's network address. Raises `NotSignedIn` for an invalid token, and another `SetwiseError`
         if the person may not connect.
@@ -552,10 +553,10 @@ Kept = TypeVar("Kept", Prepared, Portal)
 
 
 def _store_limited(store: dict[str, Kept], name: str, value: Kept) -> None:
-    """Store `value` in `store` under `name`; raise `Rejected` if `store` is full.
+    """Store `value` in `store` under `name`; raise `Rejected` if `store` has too many values or too much text.
 
-    `value` is a prepared statement, or a portal (a statement with its parameters). The limit keeps a client from
-    filling the memory.
+    `value` is a prepared statement, or a portal (a statement with its parameters). The limits keep a client from
+    filling the memory. A value of the same name is replaced without a check.
     """
     characters = sum(len(each.text) for each in store.values()) + len(value.text)
     if name not in store and (len(store) >= _MOST_KEPT or characters > _MOST_KEPT_CHARACTERS):

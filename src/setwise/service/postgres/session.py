@@ -200,7 +200,8 @@ class PostgresSession:
     async def run(self, statement: str) -> Reply:
         """Run one SQL statement of the client and return its reply.
 
-        Raises `Rejected` for a statement that cannot be run, and a `SetwiseError` for a question that is refused.
+        Raises `Rejected` for a statement that cannot be run, and a `SetwiseError` if the service refuses to answer a
+        SELECT.
         """
         check_length(statement)
         text = without_leading_comments(statement)
@@ -314,7 +315,7 @@ class PostgresSession:
         """Raise `Rejected` if the connection would keep too many rows in memory when `rows` more are added.
 
         A connection keeps the rows of its open cursors and portals (statements with parameters that were run), at most
-        200,000 in total. If no rows are kept yet, any number is allowed, so that every single result can be read.
+        200,000 in total. If it keeps none yet, `rows` may be any number, so that a single result can always be read.
         """
         row_count = sum(len(cursor.result.rows) for cursor in self.cursors.values())
         for portal in self.portals.values():
@@ -404,8 +405,8 @@ class PostgresSession:
         """Return `answer` as columns and rows for the client, with each statistic as a plain number.
 
         If the setting setwise.intervals is on, columns NAME_lower and NAME_upper follow each statistic. `described` are
-        the columns that the client was told in advance, whose names and types are used. If `described` is None, names
-        and types follow from the answer.
+        the columns of the statement that are known from parsing it, whose names and types are used. If `described` is
+        None, or has another number of columns than `answer`, names and types follow from the answer.
         """
         is_described = described is not None and len(described) == len(answer.columns)
         types = [column.type for column in described or ()] if is_described else [None] * len(answer.columns)
@@ -446,7 +447,8 @@ class PostgresSession:
     def _discard(self, text: str) -> Reply:
         """Run the DISCARD statement `text`, and return its reply.
 
-        DISCARD ALL drops all settings, prepared statements and cursors. Other forms of DISCARD change nothing.
+        DISCARD ALL restores the defaults of all settings, and drops prepared statements and cursors. Other forms of
+        DISCARD change nothing.
         """
         if "ALL" in text.upper().split():
             self.settings.clear()

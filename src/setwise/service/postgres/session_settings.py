@@ -180,7 +180,8 @@ class SessionSettings:
     def _set(self, name: str, value: str, *, is_local: bool) -> None:
         """Store the `value` of the setting `name` as SET does or, with `is_local`, as SET LOCAL does.
 
-        The value DEFAULT restores the default. Raises `Rejected` if the setting or the value is not allowed.
+        A value of SET LOCAL lasts until the transaction ends. The value DEFAULT restores the default, also beyond the
+        transaction. Raises `Rejected` if the setting or the value is not allowed.
         """
         if name.startswith("setwise.") and name not in _DEFAULTS:
             known = ", ".join(setting for setting in _DEFAULTS if setting.startswith("setwise."))
@@ -231,10 +232,12 @@ class SessionSettings:
     def run_call(self, text: str) -> Reply | None:
         """Run `text` if it is a SELECT of one `set_config` or `current_setting` call; return None for other statements.
 
-        The two functions read and change the session's settings, which the DuckDB database that answers other queries
-        of PostgreSQL's system tables does not have. Returns None also if the setting to read is unknown. Raises
-        `Rejected` for any other statement that calls `set_config` for a setting of Setwise, such as setwise.epsilon,
-        because that database would only pretend to change it.
+        The two functions change and read the connection's settings. They are run here, because the DuckDB database that
+        answers other queries of PostgreSQL's system tables does not have these settings. Returns None also if the
+        setting to read is unknown.
+
+        Raises `Rejected` for any other statement that calls `set_config` for a setting of the service, such as
+        setwise.epsilon, because that database would only pretend to change it.
         """
         if match := _SET_CONFIG.fullmatch(text):
             name, value = (None if cell.upper() == "NULL" else unquote(cell) for cell in (match[1], match[2]))

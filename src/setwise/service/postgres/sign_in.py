@@ -53,7 +53,7 @@ def _tables(service: Service, dataset: Dataset) -> tuple[tuple[str, tuple[tuple[
     """Return the tables that a PostgreSQL client sees, as pairs of a name and its (column, type identifier) pairs.
 
     The tables are `dataset`, with the columns that questions may use, and its public tables (tables without users). The
-    engines of `service` look up the types.
+    types are looked up in the tables, by the connections of `service`.
     """
     schema = service.engines.schema(dataset)
     public = service.engines.public_schemas(dataset).items()

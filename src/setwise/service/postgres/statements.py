@@ -73,7 +73,9 @@ def first_word(statement: str) -> str:
 
 
 def parameter_count(text: str) -> int:
-    """Return the number of parameters of the statement `text`: the largest number after a $ that is not quoted.
+    """Return the number of parameters of the statement `text`: the largest number after a $.
+
+    Text in quotes and comments is skipped.
 
     >>> parameter_count("SELECT '$3', $1, $2")
     2
