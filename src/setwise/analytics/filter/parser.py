@@ -491,7 +491,7 @@ class _Parser:
             )
 
     def _peek(self) -> FilterToken:
-        """Return the next token of the filter, and leave it to be read by the next call."""
+        """Return the next token of the filter without moving past it."""
         return self._tokens[self._next]
 
     def _take(self, kind: TokenKind, says: str) -> bool:

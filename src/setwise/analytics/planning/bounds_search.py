@@ -94,13 +94,13 @@ class Search:
     """The private search for the bounds that `query` leaves open. It runs before the mechanism of the answer.
 
     - `remaining` is the (epsilon, delta) that the search leaves to the answer. It is charged before the search, too.
-    - `bounds` is the mechanism that finds clipping bounds. It runs once for each of `measures`, which are numbers of
-      each user, such as the user's sum of a column.
+    - `bounds` is the mechanism that finds clipping bounds. It runs once for each of `measures`. A measure is a number
+      per user, such as the user's sum of a column.
     - `groups` is the mechanism that finds the limit on the groups in which one user counts; None if the query states
       the limit.
     - `rows` is the mechanism that finds the limit on one user's rows in a group. It runs once for each of
-      `row_measures`, which are numbers of rows of each user: of all rows, of those with a value in some column, or of
-      distinct values.
+      `row_measures`, which count the rows of each user: all rows, those with a value in some column, or distinct values
+      of a column.
     """
 
     query: Query
@@ -252,12 +252,12 @@ class Search:
         )
 
     def _noise_of_row(self, contributions: int) -> float:
-        """Estimate how much the answer's noise grows if one more row of each user counts in a group; in rows.
+        """Estimate how much the answer's noise grows, in rows, if one more row of each user counts in a group.
 
-        The caller compares this with the rows that a limit on a user's rows leaves out. It knows those only in each
-        user's largest group, while the noise is that of all groups. So the noise of all groups is divided by a guess
-        of the number of groups in which a user has left-out rows: the midpoint between 1 and the most groups in which a
-        user counts, which is at most `contributions`.
+        The caller compares the growth with the rows that a limit on a user's rows leaves out. Only the left-out rows in
+        each user's largest group are known, while the noise is that of all groups. So the noise of all groups is
+        divided by a guess of the number of groups in which a user has left-out rows: the midpoint between 1 and the
+        most groups in which a user counts, which is at most `contributions`.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -357,7 +357,7 @@ def search_for(query: Query, total: Total) -> Search | None:
 def _searched_measures(query: Query) -> tuple[Measure, ...]:
     """Return the measures from which a private search finds the bounds that `query` leaves open, without duplicates.
 
-    A measure is a number of each user, such as the user's sum of a column.
+    A measure is a number per user, such as the user's sum of a column.
     """
     clipped = (statistic.search_measures() for statistic in query.statistics if statistic.finds_clip)
     return tuple(dict.fromkeys((*chain(*clipped), *_searched_row_measures(query))))

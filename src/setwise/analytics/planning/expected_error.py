@@ -122,7 +122,8 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
 def _users_of_groups(query: Query, release: GroupRelease) -> list[float | None]:
     """Return the noisy number of users of each group in `release`; None for groups whose number was not released.
 
-    If `query` asks for the number of users, it is taken from the answer, or else from the search that found the groups.
+    If `query` asks for the number of users, the result has these estimates. Otherwise it has the numbers of users by
+    which the groups were found.
     """
     counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
     return [row[counts[0]].value for row in release.estimates] if counts else list(release.users)

@@ -95,7 +95,7 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
     """Return a list with one phrase that proposes a larger epsilon, or an empty list if no epsilon that is tried helps.
 
     The phrase names the smallest tried epsilon with which an item needs a count of at most `most` to be shown, such as
-    "at least 120 with epsilon = 2".
+    "at least 120 with epsilon = 5". Epsilons of 1 and 5 are tried, if they are above that of `total`.
 
     - `total` is the budget of the `query`.
     - `weighable` is True if groups can be found in several noisy passes over the table.
@@ -109,11 +109,11 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
 
 
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
-    """Return how large an item's count must be for the item to be shown, with probability 95%; None if not known.
+    """Return the count from which on an item (a private group) is shown with probability 95%; None if it is not known.
 
-    Some mechanisms show every item above a fixed threshold. The result is then a count. Others show the items with the
-    highest counts. The result is then by how much an item's count must exceed the highest count that is not shown. It
-    is None if the answer has no detection threshold, or if planning fails.
+    Some mechanisms show every item above a fixed threshold; the result is then this count. Others show the items with
+    the highest counts; the result is then the distance by which an item's count must exceed the highest count that is
+    not shown. The result is None if the answer has no detection threshold, or if planning fails.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
     over the table).

@@ -547,7 +547,7 @@ def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
 
 
 def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression, bool]]:
-    """Yield (expression, flag) for each expression of the window function `window`.
+    """Yield (expression, flag) for each expression of the window function `window`, to check permissions for columns.
 
     The flag is True if the expression is the argument of an aggregate, so that its value is used as a number. If the
     whole argument of COUNT, or a whole expression of PARTITION BY or ORDER BY, is the user column `user`, it is left

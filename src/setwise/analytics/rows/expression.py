@@ -271,10 +271,10 @@ class TimeText:
 
 
 class Start(StrEnum):
-    """The periods of time, such as a month, whose beginning can be computed from a time, or which can be counted.
+    """The lengths of periods of time, such as a month, with which a row expression (a value per row) is computed.
 
-    `PeriodStart` computes the beginning, and `TimeDifference` counts the periods between two times. A WEEK begins on
-    Monday, a SUNDAY_WEEK on Sunday.
+    `PeriodStart` computes the beginning of the period that contains a time, and `TimeDifference` counts the periods
+    between two times. A WEEK begins on Monday, a SUNDAY_WEEK on Sunday.
     """
 
     SECOND = "second"

@@ -59,7 +59,8 @@ class CoreBuilder:
     - `source` are the private rows, `settings` has the user column and bounds, and `problems` collects the errors.
     - `released(subquery)` returns a stand-in for the noisy value of a scalar subquery in an expression over private
       rows. The stand-in becomes a constant once that value is released.
-    - `free_subquery` rewrites a scalar subquery beside aggregates so that it reads released rows only.
+    - `free_subquery` rewrites a scalar subquery beside aggregates, as in COUNT(*) / (SELECT COUNT(*) FROM t), so that
+      it reads released rows only.
     """
 
     def __init__(

@@ -164,9 +164,10 @@ def _width_bucket(node: exp.Expr) -> exp.Expr:
 
 
 def _time_bucket(node: exp.Expr) -> exp.Expr:
-    """Return a supported expression that equals `node`, such as TIME_BUCKET(width, x): the start of the period of x.
+    """Return a supported expression that equals `node`, a call such as TIME_BUCKET(width, x).
 
-    All periods are `width` long. DATE_BIN(width, x, start), TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Periods
+    The value of such a call is the start of the period that contains the time x, where all periods are `width` long.
+    DATE_BIN(width, x, start), TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Periods
     of one hour, day, week, month, quarter or year become DATE_TRUNC. Periods of another number of seconds become a
     calculation with seconds since 1970. Other calls are returned unchanged.
     """

@@ -199,10 +199,11 @@ class Statement:
         return derivation.with_released({place: self.released_value(place, answers, public) for place in places})
 
     def request_text(self, texts: Sequence[str], versions: Mapping[str, str] | None = None) -> str:
-        """Return a text by which the same statement is recognised again, if several of its SELECTs read private rows.
+        """Return a text that identifies a statement with several SELECTs over private rows.
 
-        Equal statements have equal texts, so that a retry is not charged again. `texts` are the request texts of the
-        single SELECTs. `versions` maps the names of data lake tables to their versions; None if there are none.
+        Equal statements have equal texts, so that a statement that is asked again is recognised and not charged again.
+        `texts` are the request texts of the single SELECTs. `versions` maps the names of data lake tables to their
+        versions; None if there are none.
         """
         stated = {} if not versions else {"versions": dict(versions)}
         return canonical({"statement": list(texts), "scalars": [shell.sql for shell in self.scalars], **stated})

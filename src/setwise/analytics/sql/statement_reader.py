@@ -402,7 +402,8 @@ class StatementReader:
     def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
         """Return the private rows that `select` reads: the rows of its first table, joined with its other tables.
 
-        Subqueries about the user of a row are joined, too. `tables` are the tables of FROM and JOIN (None after an
+        Subqueries about the user of a row, which compare their user column with that of the row, are joined, too.
+        `tables` are the tables of FROM and JOIN (None after an
         error), and `known` the common table expressions by name. Column references in `select` lose their qualifiers,
         such as t., in place.
         """
@@ -601,8 +602,9 @@ class StatementReader:
     def _free_subqueries(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], exp.Expr]:
         """Return a function that rewrites a scalar subquery beside aggregates so that it reads only released rows.
 
-        Released rows are noisy results. If the subquery aggregates private rows, it becomes a private query that is
-        charged with the statement. `known` are common table expressions by name.
+        An example is the subquery in SELECT COUNT(*) / (SELECT COUNT(*) FROM t). Released rows are noisy results. If
+        the subquery aggregates private rows, it becomes a private query that is charged with the statement. `known` are
+        common table expressions by name.
         """
 
         def convert(node: exp.Expr) -> exp.Expr:

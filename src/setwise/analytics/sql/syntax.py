@@ -65,7 +65,7 @@ class SqlDialect(BigQuery):
 
 
 def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
-    """Return (syntax tree, options, is an EXPLAIN) of the SQL statement `text`.
+    """Return (syntax tree, options, whether it is an EXPLAIN) of the SQL statement `text`.
 
     The options are those of the statement's OPTIONS clause, as text: {"epsilon": "1"}.
     Raises: `InvalidParameter` if the text is not one SQL statement of at most `LONGEST` characters.
@@ -87,7 +87,7 @@ _BRACKETED = re.compile(r"""'(?:[^'\\]|\\.)*'|(?<![\w\])"`])\[([A-Za-z_][\w $]*)
 
 
 def _parse_as_written(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
-    """Return (syntax tree, options, is an EXPLAIN) of the SQL statement `text`, as `parse` does.
+    """Return (syntax tree, options, whether it is an EXPLAIN) of the SQL statement `text`, as `parse` does.
 
     The options are those of the statement's OPTIONS clause, as text: {"epsilon": "1"}. A name in brackets, such as [x]
     in SQL Server, is not read as a name here; names in double quotes or backticks are.

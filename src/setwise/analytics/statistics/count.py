@@ -79,7 +79,7 @@ class Count(Statistic):
         return self.most
 
     def row_measure(self) -> Measure:
-        """Return the measure (a number of each user) from which a private search finds the limit on a user's rows.
+        """Return the measure (a number per user) from which a private search finds the limit on a user's rows.
 
         The number is how many rows the user has in the group where they have the most. Rows in which the counted column
         is null are left out.
@@ -136,7 +136,7 @@ class Count(Statistic):
         return Count(most=per_item, column=self.column)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return a tuple with the one number that each user adds to a group: how many rows they have in it.
+        """Return a tuple with one measure (what each user adds to a group): how many rows the user has in the group.
 
         The number is at most `most`. If `most` is None, it is at most 1, so users are counted. If the count has a
         `column`, only rows in which this column is not null are counted.

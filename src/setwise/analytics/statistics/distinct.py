@@ -67,7 +67,7 @@ class Distinct(Statistic):
         return self.per_user
 
     def row_measure(self) -> Measure:
-        """Return the measure (a number of each user) from which a private search finds the limit on distinct values.
+        """Return the measure (a number per user) from which a private search finds the limit on distinct values.
 
         The number is how many distinct values the user has in the group where they have the most.
         """

@@ -35,7 +35,7 @@ HALF = Fraction(1, 2)
 def covers_share(estimate: "Estimate", low: Fraction, high: Fraction, share: Fraction) -> bool:
     """Return whether the confidence interval of `estimate` is at least `share` times as wide as `low` .. `high`.
 
-    `low` and `high` are the least and the greatest possible value, so that a wide interval says little about the exact
-    value. The result is False for an estimate without an interval.
+    `low` and `high` are the least and the greatest possible value. An interval that is nearly as wide as their distance
+    says little about the exact value. The result is False for an estimate without an interval.
     """
     return estimate.interval is not None and estimate.interval[1] - estimate.interval[0] >= share * (high - low)

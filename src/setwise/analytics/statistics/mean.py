@@ -88,7 +88,7 @@ class Mean(BoundedStatistic):
         return max(1, reach)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return a tuple with the one whole number that each user adds to a group, from which the mean is computed.
+        """Return a tuple with one measure, a whole number that each user adds to a group, for computing the mean.
 
         The number is the user's own mean minus the middle between the bounds, in rounding steps. For a mean over rows
         it is multiplied by the user's number of rows, but at most by the most rows of a user that count (`per_user`).

@@ -134,7 +134,7 @@ class Quantile(BoundedStatistic):
         return cells
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return a tuple with what each user adds to a group: weight on the grid of possible results.
+        """Return a tuple with one measure (what each user adds to a group): weight on the grid of possible results.
 
         Each user has a weight of 1,000 (`WEIGHT`), divided evenly among the user's rows in the group. The weight of a
         row is put on the grid point nearest to its value. The engine adds up the weights of all users at each grid
@@ -259,7 +259,7 @@ class Quantile(BoundedStatistic):
         )
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the two numbers of each user, as measures, from which a private search finds the clipping bounds.
+        """Return the two measures (numbers per user) from which a private search finds the clipping bounds.
 
         They are the user's least and greatest value. For each of the two, the engine counts how many users lie in each
         of many value ranges (bins), whose ends are powers of two. The search adds noise to these counts, and places the

@@ -15,7 +15,7 @@ up in units of 2^-22."""
 
 
 def extreme_measures(column: str) -> tuple[Measure, Measure]:
-    """Return the two measures (numbers of each user) from which a private search finds clipping bounds for `column`.
+    """Return the two measures (numbers per user) from which a private search finds clipping bounds for `column`.
 
     They are the user's least and greatest value of the column. For each of the two, the engine assigns every user to a
     bin (a range of numbers) and counts the users in each bin. The ends of the bins are powers of two.
@@ -25,7 +25,7 @@ def extreme_measures(column: str) -> tuple[Measure, Measure]:
 
 
 def doubling_measure(column: str, *, averaged: bool) -> Measure:
-    """Return the measure (a number of each user) from which a private search finds clipping bounds for `column`.
+    """Return the measure (a number per user) from which a private search finds clipping bounds for `column`.
 
     The number is the user's mean of `column` if `averaged`, otherwise their sum. The engine assigns every user to a bin
     (a range of numbers) and counts the users in each bin; the ends of the bins are powers of two. The search finds the
@@ -45,7 +45,7 @@ def doubling_measure(column: str, *, averaged: bool) -> Measure:
 
 
 def row_measure(column: str | None) -> Measure:
-    """Return the measure (a number of each user) from which a private search finds the limit on a user's rows.
+    """Return the measure (a number per user) from which a private search finds the limit on a user's rows.
 
     The number is how many rows the user has in the group where they have the most. Rows in which `column` is null are
     left out; if `column` is None, all rows count.
@@ -58,7 +58,7 @@ def row_measure(column: str | None) -> Measure:
 def distinct_measure(column: str) -> Measure:
     """Return the measure from which a private search finds the limit on one user's distinct values in a group.
 
-    A measure is a number of each user, computed from the user's rows. Here it is how many distinct values of `column`
+    A measure is a number per user, computed from the user's rows. Here it is how many distinct values of `column`
     the user has in the group where they have the most.
     """
     return replace(row_measure(column), unique=True)

@@ -356,7 +356,7 @@ class Statistic(ABC):
         return False
 
     def row_measure(self) -> Measure:
-        """Return the measure (a number of each user) from which a private search finds a limit on one user's rows.
+        """Return the measure (a number per user) from which a private search finds a limit on one user's rows.
 
         The limit says how many rows (or distinct values) of one user count in a group. For example, the measure of a
         count of rows is the number of rows that the user has in the group where they have the most. The search chooses
@@ -406,7 +406,7 @@ class Statistic(ABC):
         return "rows" if self.column is None else f"rows that have {self.column}"
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the measures (numbers of each user, such as their mean) from which a search finds the clipping bounds.
+        """Return the measures (numbers per user, such as their mean) from which a search finds the clipping bounds.
 
         For each measure, the engine counts the users in bins whose ends are powers of two, and the search finds a lower
         and an upper bound. The lowest lower and the highest upper bound of all measures are taken.

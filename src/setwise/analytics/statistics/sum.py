@@ -140,7 +140,7 @@ class Sum(BoundedStatistic):
         return self.with_clip(replace(clip, step=self.default_step(schema)))
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return a tuple with the one whole number that each user adds to a group: their own sum, in rounding steps.
+        """Return a tuple with one measure (what each user adds to a group): the user's own sum, in rounding steps.
 
         The user's own sum is clipped to the bounds first.
         """
@@ -206,7 +206,7 @@ class Sum(BoundedStatistic):
         return f"That of {self.name} is about what users add, each {rounded}"
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the one number of each user, as a measure, from which a private search finds the clipping bounds.
+        """Return a tuple with the measure (a number per user) from which a private search finds the clipping bounds.
 
         It is the user's own sum. The engine counts how many users' sums lie in each of many ranges (bins), whose ends
         are powers of two. The search adds noise to these counts, and places the bounds at the outermost bins that have

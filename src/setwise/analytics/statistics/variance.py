@@ -245,7 +245,7 @@ class Variance(BoundedStatistic):
         return covers or noise_may_dominate(estimate.value, estimate.interval)
 
     def search_measures(self) -> tuple[Measure, ...]:
-        """Return the two numbers of each user, as measures, from which a private search finds the clipping bounds.
+        """Return the two measures (numbers per user) from which a private search finds the clipping bounds.
 
         They are the user's least and greatest value. For each of the two, the engine counts how many users lie in each
         of many value ranges (bins), whose ends are powers of two. The search adds noise to these counts, and places the
@@ -272,7 +272,7 @@ class Variance(BoundedStatistic):
         return f"rows of {self.name}"
 
     def row_measure(self) -> Measure:
-        """Return the measure (a number of each user) from which a private search finds the limit on a user's rows.
+        """Return the measure (a number per user) from which a private search finds the limit on a user's rows.
 
         The number is how many rows with a value the user has in the group where they have the most.
         """

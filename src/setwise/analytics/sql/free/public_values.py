@@ -91,8 +91,8 @@ def _constant(value: object) -> Constant:
 def with_common_tables(query: exp.Expr, common_tables: Mapping[str, exp.Expr]) -> exp.Expr:
     """Return a copy of `query` with a WITH clause that defines every common table expression that the query reads.
 
-    `common_tables` maps the names of all common table expressions, in lower case, to their SELECTs. The order matters,
-    because each SELECT may read the tables before it, which are then added as well.
+    `common_tables` maps the names of all common table expressions, in lower case, to their SELECTs, in the order in
+    which the statement defines them. A SELECT may read common table expressions before it; these are added as well.
     """
     complete = query.copy()
     clause = complete.args.get("with_")

@@ -56,7 +56,7 @@ class PerUserReader:
     - `released` returns a stand-in for the noisy value of a scalar subquery in the SELECT, which becomes a constant
       once that value is released.
     - `ties` are the columns that the statement names, in lower case. If rows are equal in the ORDER BY of a window
-      function, these columns decide their order.
+      function, and a SELECT * reads all columns, these columns decide the order of such rows (`AddWindows.ties`).
     """
 
     def __init__(
