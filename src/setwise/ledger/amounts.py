@@ -146,8 +146,8 @@ class BudgetTotals(Protocol):
 class AccountTotals(BudgetTotals, Protocol):
     """The budget of an account: unlike other budgets, it can compute the price of a charge.
 
-    The budget of a cap (the joint budget of a dataset's accounts) need not be able to: accounts may reserve parts of a
-    cap, and charges are then priced by what remains in the reserved part.
+    The budget of a cap (the joint budget of a dataset's accounts) cannot always compute it: accounts may reserve parts
+    of a cap, and the price of a charge then depends on what remains in the reserved part.
     """
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:

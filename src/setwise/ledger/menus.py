@@ -67,8 +67,8 @@ class MenuTotals:
 
         A menu account pays only for a fixed list (menu) of guarantees.
 
-        - `uses` are the guarantees on the menu. The account may pay for each any number of times, so their counts are
-          ignored.
+        - `uses` are the guarantees on the menu. The account may pay for each any number of times, so the number in
+          "pure:0.1x3", for example, is ignored.
         - `failure_share` is the share of delta for outright failures, in which everything may be revealed.
 
         Raises `InvalidParameter` for a guarantee of unbounded privacy loss, and for an empty or too long menu. Raises

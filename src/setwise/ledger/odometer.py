@@ -97,9 +97,11 @@ def sum_of_charges(
     - `charges` has, for each charge, its privacy guarantees (and how often each was used), and the delta that its
       question stated, or None.
 
-    A charge counts with an (epsilon, delta) that its guarantees satisfy: at the stated delta, or with the sum of its
-    largest privacy losses if that epsilon is smaller. If neither epsilon is finite, the delta is instead 1% of the part
-    of the account's delta that is kept for these sums (`charge_sum_delta`).
+    Each charge counts with an epsilon and a delta such that its guarantees are together (epsilon, delta)-DP. There are
+    two candidates, of which the one with the smaller epsilon counts: the epsilon at the delta that the question stated,
+    or the sum of the largest privacy losses, whose delta is the probability of outright failure. If neither epsilon is
+    finite, the charge counts at a delta of 1% of the part of the account's delta that is kept for these sums
+    (`charge_sum_delta`).
 
     The result is None if even then some charge has no finite epsilon, or if there are over 500 different charges, which
     would take too long.

@@ -120,7 +120,7 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
     - `totals` has the size of each balance of the opened account or joint budget, in units, by balance name. Most
       balances have 2^60 units. An audit event has no balances.
 
-    Requires: runs inside `Store.writing`.
+    Requires: runs inside `Store.writing`, the transaction that alone may append records.
     """
     # Without the lock of `Store.writing`, two transactions would give two records one number.
     last = connection.execute(_LAST_RECORD).one_or_none()

@@ -190,9 +190,9 @@ class CapTotals:
 
         The other balances must have paid exactly what `uses` cost. The price in the wallet depends on what the payment
         leaves in the slice: the less it leaves, the higher the price. Prices are computed for a list of 41 such
-        amounts. A payment from the wallet is valid if it is the price for an amount in the list, and left at least this
-        amount in the slice. It may differ from the computed price by a rounding error, because another machine may have
-        computed it.
+        amounts. A payment from the wallet is valid if it is the price for one of these amounts, and if it left at least
+        this amount in the slice. The payment may differ from the computed price by a rounding error, because another
+        machine may have computed it.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(

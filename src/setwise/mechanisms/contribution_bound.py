@@ -306,7 +306,7 @@ class ContributionSearch:
         return None
 
     def _mistaken(self, distance: int, cheap: bool) -> Fraction:
-        """Return the probability with which the search may at most take a bin without users for one with users.
+        """Return the largest allowed probability that the search takes a bin without users for one with users.
 
         A bin is a range of numbers of groups (or rows) per user, and the search sees only noisy numbers of users. From
         this probability the caller computes the threshold that the noisy number of a bin must exceed.

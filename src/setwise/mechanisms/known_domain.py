@@ -169,7 +169,7 @@ LARGEST_PICK_EPSILON = Fraction(100)
 
 
 def _check_pick(mechanism: "Exponential | PermuteAndFlip") -> None:
-    """Turn the parameters of a mechanism that picks one candidate into exact fractions within their limits."""
+    """Check the parameters of a mechanism that picks one candidate, and replace them by exact fractions."""
     set_fields(
         mechanism,
         epsilon=rational("epsilon", mechanism.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON),

@@ -78,8 +78,9 @@ class Shape:
     """The weights with which a release sums up a group's counts of the present and earlier periods.
 
     In each period of a series of counts, a weighted sum of the counts so far is released with noise. The count k
-    periods ago has the weight c[k], the coefficient of x^k in the power series of (1 - x)^-exponent. Weights from the
-    index `cutoff` on are 0 instead (None: all are used).
+    periods ago has the weight c[k], the coefficient of x^k in the power series of (1 - x)^-exponent. For example, the
+    exponent 1/2 gives the weights 1, 1/2, 3/8, and so on. Weights from the index `cutoff` on are 0 instead (None: all
+    are used).
     """
 
     exponent: Fraction

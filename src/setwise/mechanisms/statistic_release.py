@@ -60,9 +60,9 @@ class GroupReading:
     - `found` is the release that found the groups; None if the groups were fixed before.
     - `confidence` is the probability with which an interval holds.
     - `randomness` is the source of the noise.
-    - `picked` stores quantiles that were picked already, because quantiles of the same values are picked together. The
-      key is the index, among all statistics, of the first quantile of these values. The entry has a tuple for each
-      group, with one picked grid cell (the index of a possible result) for each of these quantiles.
+    - `picked` stores picked quantiles, because all quantiles of the same values are picked at once and asked for one by
+      one. It maps the index, among all statistics, of the first quantile of some values to a list with a tuple for each
+      group. A tuple has the picked grid cell (the index of a possible result) for each quantile of these values.
     """
 
     table: GroupTable
@@ -188,8 +188,8 @@ class StatisticRelease(ABC):
         """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
 
         `scale` is the noise scale of a candidate plan. `factor` is the typical error of that kind of noise at scale 1,
-        so their product is the typical error of the plan. `discovery` is the expected error of the release that finds
-        the groups (None if no groups have to be found).
+        so `scale` * `factor` is the typical error of the plan's noise. `discovery` is the expected error of the release
+        that finds the groups (None if no groups have to be found).
         """
         # A factor that is the same for all kinds of noise may be left out.
         del discovery

@@ -403,8 +403,8 @@ class UsersFound(StatisticRelease):
         """Return the error of the number of users by which the planner compares plans; smaller is better.
 
         The mechanism that finds the groups also counts their users, so the error is taken from its expected error,
-        `discovery` (never None here): the square root of the radius of the interval times the mean absolute error, in
-        users. `scale` and `factor`, which describe the noise of other statistics, are ignored.
+        `discovery` (never None here): it is sqrt(radius of the interval * mean absolute error), in users. `scale` and
+        `factor`, which describe the noise of other statistics, are ignored.
         """
         del scale, factor
         assert discovery is not None

@@ -78,7 +78,7 @@ def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
 def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
     """Return certified (lower bound, upper bound) on exp(-x), for x >= 0, as fractions.
 
-    Tail probabilities of Laplace noise are computed from powers of exp(-1/scale).
+    The caller needs exp(-1/scale) for the tail probabilities of Laplace noise, which are made of its powers.
     """
     low, high = exp_minus(x, _TAIL_BITS)
     return Fraction(low, 1 << _TAIL_BITS), Fraction(high, 1 << _TAIL_BITS)
@@ -204,8 +204,7 @@ class UnknownLaplace:
 
         - Without a `limit`, a group is released if its noisy count exceeds this number.
         - With a `limit`, only the `limit` groups with the highest exact counts can be released. Their noisy counts must
-          exceed this number, plus the highest exact count of the other groups
-          (0 if there are none), plus noise.
+          exceed this number, plus the highest exact count of the other groups (0 if there are none), plus noise.
         """
         return self.per_item + self.margin
 
@@ -608,7 +607,7 @@ _WithCounts: TypeAlias = UnknownLaplace | TruncatedGaussian | UnknownGaussian
 
 
 def _check(mechanism: _WithCounts, spread: str) -> None:
-    """Check the parameters of `mechanism`, and convert its delta and its noise scale to exact fractions.
+    """Check the parameters of `mechanism`, and replace its delta and its noise scale by exact fractions.
 
     `spread` is the name of the mechanism's field with the noise scale: "scale" or "sigma".
 

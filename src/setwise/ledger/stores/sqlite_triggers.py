@@ -227,5 +227,8 @@ def statements() -> list[str]:
 
 
 def _any_exists(name: str, conditions: tuple[str, ...]) -> str:
-    """Return the SQL text of a condition that is true if some row of the table `name` satisfies one of `conditions`."""
+    """Return the SQL text of a condition that is true if some row of the table `name` satisfies one of `conditions`.
+
+    Triggers use it to refuse a new row under a key that is taken.
+    """
     return " OR ".join(f"EXISTS (SELECT 1 FROM {name} WHERE {condition})" for condition in conditions)  # noqa: S608 - constants

@@ -325,7 +325,7 @@ def _merit(preview: ErrorEstimate, total: Total) -> float:
 
 
 def reach_of(preview: ErrorEstimate) -> int:
-    """Return how large a group's count must be for the group to be released, or its lead over other counts.
+    """Return how large a group's count must be, or how far above other counts, for the group to be released.
 
     `preview`, the expected error of the release, has both numbers. `detectable` is the count that exceeds the release's
     threshold, and `shortfall` the lead over other groups that puts a group among the top k. The result is the larger
@@ -402,8 +402,8 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[BudgetSplit, ...], 
     """Return a sentence for people that compares the plan `best` with the next best plan.
 
     The next best plan is the best of `others`, the other plans. If there are none, it is the first of `unlikely`, the
-    budget splits that were not tried because their error is too large. It depends only on the plans, on the query that
-    `bounds` describes and on its budget `total`, not on data.
+    budget splits that were not tried because their error is too large. The sentence depends on the query, which
+    `bounds` describes, and on its budget `total`, but not on data.
     """
     # If `total` forces a mechanism, nothing is compared.
     text = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
