@@ -207,9 +207,9 @@ _RENYI_ROUNDED = 1e-13
 def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
     """Return upper bounds on the Rényi divergence of all `uses` together, one for each of the `orders` (above 1).
 
-    The bounds hold also if the uses are chosen adaptively (Mironov17). They serve accountants that need Rényi curves:
-    an epsilon computed from them is never below the best epsilon for composing the uses set-wise (a fixed collection in
-    any order).
+    A `Use` is a guarantee and a number of mechanisms that have it. The bounds hold also if the mechanisms are chosen
+    adaptively (Mironov17). They serve accountants that need Rényi curves: an epsilon computed from them is never below
+    the best epsilon for composing the mechanisms set-wise (a fixed collection in any order).
     """
     curve = [0.0] * len(orders)
     for use in uses:

@@ -305,10 +305,13 @@ _SPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempoten
 def agent_server(catalog: Catalog) -> MCPServer:
     """Return an MCP server with seven tools, by which an agent asks the tables of `catalog`.
 
-    The tools are list_datasets, describe, preview, ask and balance, and list_series and show_series for live series
-    (user counts that are released period by period). The docstrings of the functions in this body are the descriptions
-    of the tools that agents read, and the annotated types above, such as `Dataset` and `Sql`, describe the arguments.
-    Each tool returns a plain `dict`, because the MCP library would wrap any other kind of mapping in a further object.
+    `catalog` has tables on this machine (`LocalTables`) or datasets of a service (`ServiceTables`). The tools are
+    list_datasets, describe, preview, ask and balance, and list_series and show_series for live series (user counts that
+    are released period by period).
+
+    Agents read the docstrings of the functions in this body as descriptions of the tools, and the annotated types
+    above, such as `Dataset` and `Sql`, as descriptions of the arguments. Each tool returns a plain `dict`, because the
+    MCP library would wrap any other kind of mapping in a further object.
     """
     server = MCPServer("setwise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 

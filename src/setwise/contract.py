@@ -409,8 +409,8 @@ class PlanRecord(TypedDict):
     statistic. For a sum of euros, for example, they are in euros. They are None if the mechanism has no such number.
 
     - `mechanism`, `why`: the mechanism, and how it was chosen
-    - `uses`, `epsilon`: the most mechanism uses that the question can spend, such as "pure:0.1x25", and their cost at
-      `delta`
+    - `uses`, `epsilon`: the most runs of mechanisms that the question can spend, such as "pure:0.1x25" (25 runs), and
+      their cost at `delta`
     - `interaction`, `method`, `statement`: what the analyst may choose after seeing answers, how the bounds in
       `epsilon` were computed, and the theorem that proves them
     - `expected_error`: the mean absolute error
@@ -443,8 +443,8 @@ class PlanRecord(TypedDict):
 class PreviewRecord(PlanRecord):
     """The plan of a question to the service, and whether its account can pay for it now.
 
-    - `left`: the remaining budget of the account, as mechanism uses such as "pure:0.1x50"
-    - `words`: a description for people of each of the plan's `uses`
+    - `left`: the remaining budget of the account, as runs of mechanisms such as "pure:0.1x50" (50 runs)
+    - `words`: a description for people of each of the plan's `uses`, the runs of mechanisms that it can spend
     - `shortage`: a sentence about what is lacking to pay, in the account or in the joint budget of the dataset's
       accounts (the cap); None if the account can pay
     - `warning`: a sentence, or None. A cap can be paid in two ways: in mu squared (as a Gaussian budget) and as a sum
@@ -483,7 +483,7 @@ class AnswerRecord(TypedDict):
 
     - `measure`: what the numbers count
     - `items`: the groups with their numbers
-    - `spent`: the mechanism uses that were charged, such as "pure:0.1x25"
+    - `spent`: the runs of mechanisms that were charged, such as "pure:0.1x25" (25 runs)
     - `complete`: True if no item that the question asked for can be missing
     - `reason`: why the list of items ends where it does
     - `epsilon`, `delta`: the cost of the answer, at the account's delta if an account paid

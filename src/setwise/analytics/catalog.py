@@ -42,7 +42,7 @@ _PUBLIC = ("source",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """The public facts that a catalog declares about a private table.
+    """The public facts that a catalog (the data holder's file of tables) declares about a private table.
 
     - `bounds` maps a column to the clipping bounds (low, high) of its values.
     - `rows_per_user` is the most rows of a user that count in a group; None if it is not declared.
@@ -63,10 +63,12 @@ NOTHING_DECLARED = Declaration()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogTable:
-    """A private table of a catalog: where it is (`source`), its user column (`user`), and its unit of privacy (`unit`).
+    """A private table in a catalog, the data holder's file of tables: its place, user column and unit of privacy.
 
-    `options` are keyword arguments of `setwise.open` for reading the table, and `declared` are the public facts about
-    it.
+    - `source` is the place, such as a path.
+    - `user` is the user column, and `unit` what is protected, such as "user" or "user,day".
+    - `options` are keyword arguments of `setwise.open` for reading the table.
+    - `declared` has the public facts about the table, such as clipping bounds.
     """
 
     source: str

@@ -124,7 +124,10 @@ class Session(Askable):
         self.close()
 
     def paid_by(self, account: AccountPayer) -> "Session":
-        """Return a session on the same table whose questions are charged to `account`.
+        """Return a session on the same rows whose questions are charged to `account`.
+
+        The new session joins no other tables, and takes no bounds from the table's declaration: its caller passes
+        queries that already state their bounds.
 
         Raises `InvalidParameter` if the account's unit of privacy (a user, or a part of a user) is not the session's.
         """
@@ -173,8 +176,8 @@ class Session(Askable):
         """The name of the column that tells the protected units apart: users, or parts of users such as days.
 
         If users are protected, this is the user column. Otherwise it is a column that is computed from the user column.
-        The promise is about removing all rows with one value of this column: that hardly changes the chance of any
-        answer.
+        The privacy promise is that removing all rows with one value of this column hardly changes the probability of
+        any answer.
         """
         return self._user
 

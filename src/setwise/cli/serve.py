@@ -1,4 +1,4 @@
-"""`setwise serve`: run the service and its web pages; its options are made from the settings of a replica."""
+"""`setwise serve`: run a process of the service and its web pages; its options are made from the service's settings."""
 
 import inspect
 import sys

@@ -59,7 +59,8 @@ _REFUSED_PATIENCE = 3.0
 def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> "Client":
     """Connect to a service with a `token` that a steward has given, and return the client.
 
-    - `url`: the address of the service, or a list of the addresses of several replicas, which are tried in turn
+    - `url`: the address of the service, or a list of the addresses of its replicas (processes of the service), which
+      are tried in turn
     - `patience`: if the connection is lost or the replica is busy, a request is repeated for at most this many seconds,
       always under one idempotency key, so that nothing is charged twice
 
@@ -262,7 +263,7 @@ class SeriesWords(TypedDict, total=False):
       and the number of periods
     - `contributions`: the most groups in which one user counts
     - `epsilon`, `delta`: what an account with a budget pays once for the whole series
-    - `counts`: what an account with registered mechanism uses pays once for the whole series, such as "gaussian:20"
+    - `counts`: what an account that pays with registered guarantees pays once for the whole series, as "gaussian:20"
       (noise of 20 times the sensitivity). If the groups are private, it also pays `delta`, the probability that a group
       with only one user is shown
     - `purpose`: which numbers shall have the smallest error: running "totals", single "periods", or "windows" of
@@ -439,10 +440,11 @@ class RemoteSeries:
         return released["released"]
 
     def cancel_update(self) -> bool:
-        """Stop the running update of this live series; return False if the replica that gets the request runs none.
+        """Stop the running update of this live series; return False if no update was stopped.
 
-        A live series is a set of noisy user counts that is released period by period. A later update releases the
-        periods that the stopped update would have released.
+        That is so if the replica (process of the service) that gets the request runs no update of the series. A live
+        series is a set of noisy user counts that is released period by period. A later update releases the periods that
+        the stopped update would have released.
         """
         stopped: CancelledRecord = self._client.request("DELETE", f"/live/{quote(self.name)}/update")
         return stopped["cancelled"]

@@ -221,7 +221,7 @@ class Steward:
     ) -> AccountRecord:
         """Open the account `name`, which pays with the mechanism `uses` that are registered now, and return its status.
 
-        - `uses`: "bounded-range:0.1x50", for example, stands for 50 uses; all may be spent in any order
+        - `uses`: runs of mechanisms, as text: "bounded-range:0.1x50" stands for 50 runs. They may be spent in any order
         - `analyst`: who may spend the uses on questions to `dataset`
         - `delta`: the delta at which the overall epsilon of all uses is certified
         - `every`: the calendar period after which the account has all its uses again; None means never
@@ -251,11 +251,12 @@ class Steward:
 
         - `every`: the calendar period after which the account has its whole budget again; None means never
         - `rule`: how charges add up: in mu squared ("wallet"), by their zCDP parameters ("zcdp"), or by fixed prices of
-          a few kinds of uses that `menu` lists ("menu")
+          the few kinds of mechanisms that `menu` lists ("menu")
         - `failure_share`: the share of delta for outright failures of mechanisms, which may reveal everything; None is
           the rule's default
-        - `menu`: only for the rule "menu": pure and bounded-range uses, such as "pure:0.1". The account accepts only
-          uses that lose no more privacy than a listed use. In return, it can pay for more uses than under "wallet"
+        - `menu`: only for the rule "menu": guarantees of mechanisms, pure or bounded-range, such as "pure:0.1". The
+          account pays only for mechanisms that lose no more privacy than a listed one. In return, it can pay for more
+          of them than under "wallet"
         """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
         body |= {"rule": rule, "failure_share": failure_share} | ({"menu": list(menu)} if menu else {})

@@ -1,6 +1,7 @@
 """Notes for the data holder about cells with characters that are not seen, and about values that look the same.
 
-A NUL, a byte order mark or another space divides the rows of one city into two groups that look the same in an answer.
+If some cells of a city have a NUL, a byte order mark or another kind of space, the rows of this city form two groups
+that look the same in an answer.
 """
 
 from collections.abc import Sequence
