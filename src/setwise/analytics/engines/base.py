@@ -358,7 +358,8 @@ class Engine(ABC):
     def _check_definition(self) -> None:  # noqa: B027 - nothing to check by default
         """Raise `UnsuitableTable` if the table was redefined since it was opened. By default nothing is checked.
 
-        Under a new definition some row could make the query fail, and the failure would reveal a private value.
+        A table is opened only if no row can make a query fail. Under a new definition some row could, and the failure
+        would reveal a private value.
         """
 
     @abstractmethod
@@ -489,8 +490,9 @@ class SqlEngineQuery(ABC):
     def _keep_pairs(self) -> str | None:
         """Return the SQL name of a temporary table (u, g0, g1, ...) of each user u with each group in which u counts.
 
-        The first call stores the table, so that later rounds of the private search for groups (partition selection)
-        need not read the rows again. None, the default, means that the engine stores no such table.
+        g0, g1, ... are the labels of the group. The first call stores the table, so that later rounds of the private
+        search for groups (partition selection) need not read the rows again. None, the default, means that the engine
+        stores no such table.
         """
         return None
 

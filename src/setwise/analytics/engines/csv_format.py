@@ -242,8 +242,8 @@ def distinct(names: tuple[str, ...]) -> bool:
 def _characters(encoding: str) -> dict[int, str] | None:
     """Return the character of each byte 0 to 255 in a single-byte `encoding`; None for other encodings.
 
-    None, too, if bytes below 128 are not ASCII. A byte without a character maps to a lone surrogate (a code point that
-    is no character).
+    The result is also None if bytes below 128 are not ASCII. A byte without a character maps to a lone surrogate (a
+    code point that is no character).
     """
     all_bytes = range(256)
     try:

@@ -254,7 +254,10 @@ class _ForwardReader:
         return read
 
     def skip_to(self, place: int) -> None:
-        """Move to the byte offset `place`; to move backwards, the file is opened again and read from its start."""
+        """Move to the byte offset `place` of the file, from which the next `read` continues.
+
+        To move backwards, the file is opened again and read from its start.
+        """
         if place < self.place:
             self._close()
         while self.place < place and self.read(min(2**23, place - self.place)):

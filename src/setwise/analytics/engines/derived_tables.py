@@ -120,10 +120,10 @@ class DerivedTable:
     def _named_columns(self) -> set[str]:
         """Return the names of all columns, of the source table or computed, that the analyst's SQL statement mentions.
 
-        Window functions sort ties (rows that are equal in an ORDER BY) by these columns if it is not known which
-        columns the query reads. Only steps that add window functions record the names (`AddWindows.ties`, in lower
-        case); without such a step the result is empty. The column "t.c" of a joined table t is included if the
-        statement mentions c.
+        The caller needs them if it is not known which columns the query reads: window functions then sort ties (rows
+        that are equal in an ORDER BY) by these columns. The column "t.c" of a joined table t is included if the
+        statement mentions c. Only steps that add window functions record the names in the statement (`AddWindows.ties`,
+        in lower case); without such a step the result is empty.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -200,11 +200,12 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return {computed column: length in characters of its SQL, as an engine expands it}, for the columns after `step`.
+    """Return {computed column: length of its SQL in characters, as an engine expands it}, for columns after `step`.
 
-    Some engines put the SQL of a computed column in place of its name, so that nested subqueries can make a text too
-    long. They do not do so across an aggregation, window or join; after such a `step` the result is {}. `lengths` has
-    these lengths before `step`, and `schema` all columns before `step`. `dialect` writes the SQL.
+    Some engines put the SQL of a computed column in place of its name. If subqueries are nested, the text can so become
+    too long for the engine, and this function raises an error before. Engines do not expand names across an
+    aggregation, window or join, so after such a `step` the result is {}. `lengths` has these lengths before `step`, and
+    `schema` has all columns before `step`. `dialect` writes the SQL.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 
@@ -489,8 +490,8 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
 def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]:
     """Return two SQL sort keys, in `dialect`, for the ORDER BY key `key`, which is computed from columns of `schema`.
 
-    The first places nulls before or after other values. The second sorts the values, with DESC if the order is
-    descending.
+    The first sort key places nulls before or after the other values, as `key` says. The second sorts the values, with
+    DESC if the order is descending.
     """
     value = compile_expression(key.expression, schema, dialect)
     null, other = (0, 1) if key.nulls_first else (1, 0)

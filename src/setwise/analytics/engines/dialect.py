@@ -131,7 +131,10 @@ class Dialect(ABC):
         return self.null_if(number, real_constant(end), real_constant(-end))
 
     def text(self, value: str) -> str:
-        """Return a SQL expression that casts the SQL expression `value` to text, compared by code point."""
+        """Return a SQL expression that casts the SQL expression `value` to text, compared by code point.
+
+        So engines agree on which texts are equal and on their order, whatever the collation of a column.
+        """
         return self._cast(value, Kind.TEXT)
 
     def decimal_text(self, units: str, places: int) -> str:

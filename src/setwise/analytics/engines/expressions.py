@@ -36,8 +36,9 @@ the last bin, so that a number there is counted as one that no bounds hold."""
 def label_sql(group: Group, schema: Schema, dialect: Dialect) -> str:
     """Return SQL of `dialect` for the label of a row's group: the value of a column, or the range that holds the value.
 
-    `group` names the column, and says whether its values are put into ranges: of numbers, or of time such as months.
-    `schema` has the columns of the table. The label is null if the value is null, or if no range holds the value.
+    `group` names the column, and says whether its values are put into ranges: of numbers, such as 0 to 10, or of time,
+    such as months. `schema` has the columns of the table. The label is null if the value is null, or if no range holds
+    the value.
     """
     column = schema.column(group.column)
     match group.bin:
@@ -377,10 +378,10 @@ def _source(measure: Measure) -> Hashable:
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return (origin, unit): an engine sums a number x of one column as the integer (x - origin) / unit, rounded.
 
-    Sums of integers are exact, so they do not depend on the order of rows. `measures` are the measures (integers that a
-    user adds to a group) that are computed from the sum of this column. A measure counts steps of the size
-    `Measure.step`, and the unit is 2^-20 of the smallest step, so that rounding to units hardly changes a measure. The
-    origin is that of the first measure if all measures are means; otherwise it is 0.
+    Sums of integers are exact, so they do not depend on the order of rows. A measure is an integer that each user adds
+    to a group, and `measures` are those that are computed from the sum of this column. A measure counts steps of the
+    size `Measure.step`. The unit is 2^-20 of the smallest of these steps, so that rounding to units hardly changes a
+    measure. The origin is that of the first measure if all measures are means; otherwise it is 0.
     """
     # integers have exact sums
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)

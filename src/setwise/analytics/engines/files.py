@@ -239,7 +239,8 @@ class LakeFolder:
 def lake_folder(path: str) -> LakeFolder | None:
     """Return the folder, format and version of the lake table at a path or address, such as `events` or `events@7`.
 
-    The number after @ is the version. None if no lake table (Delta, Iceberg or Hudi) is at this path.
+    The number after @ is the version; without it the field `version` is None. The result is None if no lake table
+    (Delta, Iceberg or Hudi) is at this path.
     """
     if is_stored(path):
         place, named = split_version(path)

@@ -76,10 +76,11 @@ class Join:
         return self.table if self.alias is None else self.alias
 
     def to_record(self) -> dict[str, object]:
-        """Return the join as a dictionary, part of the text by which a repeated request is known and charged once.
+        """Return the join as a dictionary, which becomes part of the text that identifies a request.
 
-        Equal joins have equal dictionaries. Optional fields that are not set are left out, so that the texts that older
-        versions stored stay valid.
+        By this text a repeated request is recognised, so that it is charged only once. Equal joins have equal
+        dictionaries. Optional fields that are not set are left out, so that the texts that older versions stored stay
+        valid.
         """
         keys = [{"column": key.column, "joined": key.joined, "earlier": key.earlier} for key in self.keys]
         more = {

@@ -245,9 +245,9 @@ class ClickHouseCatalogue:
     def _check_tables_below(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` unless `table`, a Merge or Buffer table, has the types of the tables that it reads.
 
-        Merge and Buffer tables read the rows of other tables. The columns must be the same, too. If a type differs,
-        ClickHouse converts values while it reads, and a conversion can fail on a value and so reveal the value.
-        `definition` is the entry of `table` in the catalogue.
+        Merge and Buffer tables show the rows of other tables. Each of those tables must store all columns of `table`,
+        with the same types; it may have more columns. If a type differs, ClickHouse converts values while it reads, and
+        a conversion can fail on a value and so reveal the value. `definition` is the entry of `table` in the catalogue.
         """
         matched = _OF_OTHERS.match(definition.engine_text)
         names = [] if matched is None else [matched[3]]
@@ -269,9 +269,9 @@ class ClickHouseCatalogue:
     def _check_policies(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.
 
-        The failure would reveal values of the row. Also raised if this login (the database user) may not list policies,
-        because they could then not be checked. `table` is the table's name, and `definition` its entry in the
-        catalogue.
+        The failure would reveal values of the row. The error is also raised if this login (the database user) may not
+        list policies, because they can then not be checked. `table` is the table's name, and `definition` its entry in
+        the catalogue.
         """
         # chDB keeps users in its own configuration, which has no policies; nobody can create or list one there.
         if not self._has_policies:
@@ -333,7 +333,10 @@ def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, objec
 
 
 def _parts(table: str) -> dict[str, str]:
-    """Return {"database": ..., "table": ...}, the statement parameters for a table's name; "database" may be ""."""
+    """Return {"database": ..., "table": ...}, the statement parameters for the name `table`, such as shop.visits.
+
+    The database is "" if the name has none.
+    """
     database, _, name = table.rpartition(".")
     return {"database": database, "table": name}
 

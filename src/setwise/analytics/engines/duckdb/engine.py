@@ -86,8 +86,8 @@ class DuckDBEngine(Engine):
     """Engine for `table`, a table or join of tables that DuckDB reads inside this process.
 
     - `memory` is DuckDB's memory limit, as in "4GiB", and `threads` its number of threads. None means DuckDB's default.
-    - `scratch` is the folder for a private directory with data that does not fit into memory, and `spill` the number of
-      bytes that may be written there (None: half of the free space).
+    - `scratch` is the folder in which a private directory is made for data that does not fit into memory. `spill` is
+      the number of bytes that may be written there (None: half of the free space).
     - `progress` is called with the fraction of work done, from 0 to 1, while a query runs.
     - `salts` returns the secret numbers by which users' groups are chosen at random.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.

@@ -1,12 +1,14 @@
 """CSV and Parquet files as DuckDB tables, with null for every cell on which DuckDB would fail.
 
 DuckDB fails on a text cell that is not UTF-8, on a timestamp in milliseconds beyond the range of 64-bit microseconds
-and on a time of day beyond 24 hours, but only when it reads that cell or, while it plans a query, the least and
+and on a time of day beyond 24 hours. It fails only when it reads that cell or, while it plans a query, the least and
 greatest value of its column. One row would then decide whether a query is answered. So every text column is checked as
-a whole when it is first read, and a query names the columns that it needs and no others. A query that needs a column
-with text that is not UTF-8, or a column of timestamps in milliseconds or times of day, reads the files through Arrow
-instead. DuckDB and Arrow give all columns the same types and values. Otherwise one cell would decide how everybody's
-timestamps are read.
+a whole when it is first read, and a query names the columns that it needs and no others. If a query needs a column with
+text that is not UTF-8, or a column of timestamps in milliseconds or times of day, the files are read through Arrow
+instead.
+
+DuckDB and Arrow give all columns the same types and values. Otherwise one cell, by which a column is read through
+Arrow, would change the values of other rows.
 """
 
 import os

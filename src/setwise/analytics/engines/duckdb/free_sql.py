@@ -132,8 +132,8 @@ def _run(
 ) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
     """Run the SQL `statement`, and return the (name, type) of each column, and its first `most` rows.
 
-    `connection` has the tables of released (noisy) rows. `public` are the public tables by name. `part` is what error
-    messages call the statement, such as "a subquery over public tables".
+    `connection` has the tables of released (noisy) rows. `public` are the public tables by name. `part` is the name
+    that error messages give the statement, such as "a subquery over public tables".
     Raises: `InvalidParameter` if the statement fails or takes too long.
     """
     try:

@@ -22,7 +22,7 @@ NO_EXTENSIONS = {"autoinstall_known_extensions": "false", "autoload_known_extens
 
 
 def connect_isolated(memory: str) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB instance in memory for SQL of strangers; the caller fills it and then calls `lock`.
+    """Return a DuckDB instance in memory for SQL that strangers wrote; the caller adds tables and then calls `lock`.
 
     It has one thread and at most `memory`, such as "256MB". It loads no extensions, reads no Python variables, and
     writes no temporary files, which would otherwise land in the service's folder.

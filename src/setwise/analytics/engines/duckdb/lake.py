@@ -214,9 +214,9 @@ class LakeTable(DuckDBTable):
     def _batches(self, chosen: pa.Schema, days: DayRange | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the Delta or Iceberg table as Arrow batches of the columns `chosen`.
 
-        Deleted rows are left out, and cells that DuckDB cannot hold are null. Files and row groups (parts of a file)
-        whose metadata shows that they have no row in the range `days` are skipped; other rows outside the range remain.
-        None reads all rows.
+        Deleted rows are left out, and cells that DuckDB cannot hold are null. If `days` is None, all other rows are
+        read. Otherwise files and row groups (parts of a file) whose metadata shows that they have no row in the range
+        `days` are skipped, but other rows outside the range remain, and the caller filters them.
         """
         schema = sound_schema(chosen)
         for file, place, stored in zip(self._version.files, self.files, self._stored, strict=True):
@@ -290,8 +290,9 @@ def _kept_rows(deleted: "np.ndarray[Any, np.dtype[np.int64]]", start: int, rows:
 def _names_in_file(version: LakeVersion, schema: pa.Schema) -> dict[str, str]:
     """Return {column of the lake table: its name in one data file}, for the columns that the file stores.
 
-    `version` has the table's columns, and `schema` is the Arrow schema of the file. In an Iceberg table a column has an
-    identifier, by which it is found in the file. In a Delta table it has the same name in the file.
+    `version` has the table's columns, and `schema` is the Arrow schema of the file. In an Iceberg table a column has a
+    number, by which it is found in the file even if it has another name there. In a Delta table it has the same name in
+    the file.
     """
     if not version.field_ids:
         return {name: name for name in version.schema.names if name in schema.names}

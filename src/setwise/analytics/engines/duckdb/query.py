@@ -1,4 +1,7 @@
-"""One aggregation on DuckDB, by the faster of two equivalent SQL forms, with users split into parts to save memory."""
+"""One aggregation on DuckDB, by the faster of two equivalent SQL forms, with users split into parts to save memory.
+
+One form groups rows by user and group, and the other numbers the rows of each user by window functions.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext

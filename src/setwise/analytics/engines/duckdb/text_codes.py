@@ -73,7 +73,10 @@ class TextCodes:
         return self._differ(_table(name))
 
     def _differ(self, codes: str) -> bool:
-        """Return whether all values in the column `code` (a hash) of the SQL relation `codes` are distinct."""
+        """Return whether all values of the column `code`, hashes of distinct texts, are distinct.
+
+        `codes` is SQL text, after FROM, of the rows that have this column.
+        """
         [(number, distinct)] = self._cursor.execute(f"SELECT COUNT(*), COUNT(DISTINCT code) FROM {codes}").fetchall()
         return bool(number == distinct)
 

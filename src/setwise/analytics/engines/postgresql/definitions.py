@@ -64,10 +64,11 @@ def computed_columns(connection: psycopg.Connection[Any], oid: int, table: str) 
     """Return the names of a table's virtual columns, which the server computes while it reads; () for a view.
 
     Queries must leave these columns out, because computing them could fail on a row, and the failure would reveal the
-    row. `oid` identifies the table or view in the catalogue that `connection` reads, and `table` is its name for
-    messages.
+    row. `oid` is the number of the table or view in the catalogue, which `connection` reads, and `table` is its name
+    for messages.
     Raises: `UnsuitableTable` if one row could make every query fail, whichever columns it reads: if a view or a
-    row-level security policy computes something, or if a foreign table or a view's virtual columns are read.
+    row-level security policy computes something, if a foreign table is read, or if a view reads a table with virtual
+    columns.
     """
     kind, _, _ = _catalogue_row(connection, _RELATION, oid)
     _check_relation(connection, oid, table, below_view=False, seen=frozenset())

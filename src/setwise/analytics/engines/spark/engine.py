@@ -139,7 +139,10 @@ class SparkEngine(Engine):
         views = Views(session, group.replace("-", "_"))
 
         def look() -> bool:
-            """Report the fraction of tasks completed in Spark's active stages; return False, to be called again."""
+            """Report the fraction of tasks completed in Spark's active stages, and return False.
+
+            A `Poller` calls this function every 0.1 s until it returns True; so it is called until the query ends.
+            """
             tracker = context.statusTracker()
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             total = sum(stage.numTasks for stage in stages if stage is not None)
