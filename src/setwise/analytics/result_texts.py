@@ -79,7 +79,7 @@ def with_chosen_rows(answer: PrivateAnswer) -> PrivateAnswer:
     """Return `answer` with texts for a result that shows only rows chosen by their noisy numbers, as LIMIT does.
 
     Rows with high noise are chosen more often, so an interval of a chosen row contains the exact number less often than
-    an interval of any row. The sentences that state how often intervals hold are replaced by one that says so.
+    an interval of any row. A sentence that says this replaces the sentences that state how often intervals hold.
     """
     parts = tuple(with_chosen_rows(part) for part in answer.parts)
     if not _CONFIDENCE_SENTENCES.match(answer.interval_note):
