@@ -211,7 +211,7 @@ class UnknownLaplace:
     def guarantees(self) -> tuple[Use, ...]:
         """Return the privacy cost of one release, as uses (guarantees and how often each is used).
 
-        `limit` is the most groups that the release may count, or None. The cost depends on it:
+        The field `limit` is the largest number of groups that can be released, or None. The cost depends on it:
 
         - Without a `limit`: one use of Laplace noise for each of the `contributions` groups of a user, and one (0,
           delta)-DP use for the threshold that hides rare groups.

@@ -117,10 +117,11 @@ range after this increase exists after certification too."""
 def _increased_scale(draft: "_UnscaledPlan", guess: EstimatedScale) -> Fraction | None:
     """Return the estimated noise scale `guess`, raised by 5%; None if noise of this scale cannot be used.
 
-    Some plans are made only to be looked at, such as a plan for example bounds. For these the raised estimate takes the
-    place of a certified noise scale, which takes longer to compute. The certified scale would be within about 1% of the
-    estimate, so it can be used if the raised scale can. The result is None if the raised scale exceeds the largest
-    noise scale, or if the mechanism of the plan `draft` rejects it.
+    Some plans are made only to see whether and how a question can be planned, and nothing is released with them. For
+    these, the raised estimate takes the place of a certified noise scale, which takes longer to compute. The certified
+    scale would be within about 1% of the estimate, so a plan with it exists if a plan with the raised scale does. The
+    result is None if the raised scale exceeds the largest noise scale, or if the mechanism of the plan `draft` rejects
+    it.
     """
     scale = rounded_scale(guess.scale * _ESTIMATE_MARGIN)
     try:
@@ -175,7 +176,8 @@ class _UnscaledPlan:
     def name(self) -> str:
         """Name of the plan: the names of its parts, joined by "+".
 
-        The parts are how groups are found, the noise of counts, sums and means, and the mechanism of quantiles.
+        The parts are how groups are found, the noise of counts, sums and means, and the mechanism of quantiles. For
+        example: "unknown_laplace+gaussian+exponential".
         """
         names = [] if self.discovery is None else [self.discovery.name]
         kinds = {release.by_picks for release in self.statistics if release != UsersFound()}
