@@ -155,7 +155,7 @@ class PacedResponse(Response):
         """Send the response by the ASGI function `send`: a body of at most 64 KiB at once, and a larger one in pieces.
 
         `scope` and `receive` have the request, as in ASGI. Sends status 429 instead if the person has too many large
-        responses unsent.
+        responses that are not fully sent.
         """
         if len(self.body) <= _PIECE:
             await super().__call__(scope, receive, send)

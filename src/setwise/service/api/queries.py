@@ -215,7 +215,7 @@ def render_query(service: Service, job: Job) -> str:
     """Return the query `job` as the JSON text of a `QueryRecord`.
 
     The request, the answer and the error are stored as JSON texts and are inserted unchanged. For a question in SQL,
-    the columns and rows of its result are computed from the stored answer, by the parser and the workers of `service`.
+    `service` computes the columns and rows of its result from the stored answer.
     """
     parts = {
         "id": json.dumps(job.id),

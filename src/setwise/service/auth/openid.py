@@ -149,8 +149,8 @@ class OpenIdProvider:
     async def claims(self, attempt: Attempt, answer: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
         """Return the verified claims about the person who signed on in `attempt`.
 
-        `answer` has the query parameters with which the provider sent the browser back. `wanted` are names of claims.
-        If the ID token lacks one of them, the provider's user info endpoint is asked as well.
+        `answer` has the query parameters with which the provider sent the browser back. `wanted` names the claims that
+        the caller needs: if the ID token lacks one of them, the provider's user info endpoint is asked as well.
 
         Raises `NotSignedIn` if the response or the token is not valid, and `Unavailable` if the provider does not
         answer.

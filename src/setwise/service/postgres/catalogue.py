@@ -1,7 +1,7 @@
-"""PostgreSQL's catalogue as tools read it before they ask: tables, columns and types, in an in-memory DuckDB.
+"""PostgreSQL's catalogue (system tables), from which tools learn tables, columns and types, in an in-memory DuckDB.
 
 BI tools and drivers query `pg_catalog` and `information_schema`. They are answered from DuckDB tables of the same
-names, which list the columns of the account's dataset and nothing else. This database has no private data, can open no
+names, which list the tables that the account may ask and nothing else. This database has no private data, can open no
 file and its configuration is locked, so that no catalogue query can reach a private table. Worker processes hold it
 (`selects.py`).
 """
@@ -44,9 +44,10 @@ class Catalogue:
     """
 
     def __init__(self, database: str, user: str, tables: Mapping[str, Sequence[tuple[str, int]]]) -> None:
-        """Create the catalogue of the database `database` for the person `user`.
+        """Create PostgreSQL's catalogue (system tables) as the person `user` sees it in the database `database`.
 
-        `tables` maps table names to columns, each a name and the identifier of its PostgreSQL type.
+        `tables` maps the names of the tables that the catalogue lists to their columns: pairs of a name and the
+        identifier of a PostgreSQL type.
         """
         self._constants = {
             "current_database": database,

@@ -1,4 +1,4 @@
-"""The pool of a replica's engines: which tables may be opened, how long engines stay open, and pinned versions."""
+"""The pool of engines (connections that read tables): which tables may be opened, idle engines, and pinned versions."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""From a request to a preview or an answer: permissions, the plan, the charge, the run, and what would fit instead.
+"""Turns a request into a preview or an answer: permissions, plan, charge, run, and the suggestion of a smaller budget.
 
 A question becomes, one after the other: a `Question` (the parsed request body), a `CheckedQuestion` (with its account,
 dataset, and parsed SQL and filter), an `ExecutablePlan` (the mechanism and its cost), and the text of the stored
@@ -354,11 +354,11 @@ class QuestionService:
             return None
 
     def _pin(self, dataset: Dataset, account: str, key: str | None) -> Dataset:
-        """Return `dataset` with the versions of its lake tables that a question reads.
+        """Return `dataset` with the versions to read added to the paths or URLs of its tables, as in `events@7`.
 
-        Lake tables are Delta and Iceberg tables. If `account` was charged under the idempotency `key`, the versions are
-        those that the charge recorded, so that a retry reads the rows that were paid for. Otherwise they are the
-        current versions.
+        The tables that have versions are lake tables (Delta, Iceberg) and objects in an object store. If `account` was
+        charged under the idempotency `key`, the versions are those that the charge recorded, so that a retry reads the
+        rows that were paid for. Otherwise they are the current versions.
         """
         current = self._engines.pin(dataset)
         if key is None or current == dataset:

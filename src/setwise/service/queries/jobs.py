@@ -1,4 +1,4 @@
-"""The store of charged queries (jobs): its replica, its heartbeat, retries under its key, when it is lost."""
+"""The store of charged queries (jobs): which process runs each query, heartbeats, retries and lost queries."""
 
 import secrets
 import time

@@ -124,8 +124,9 @@ class QueryTiming:
     def using(self, engine: Engine) -> Iterator[None]:
         """Context manager: while its `with` block runs, `stop` also cancels what `engine` is running.
 
-        Use it while `engine` runs a statement for this query. After the block, the engine may serve another query, and
-        is no longer cancelled. Raises `EngineFailed` if this query was stopped before.
+        An engine is a connection that reads a table. Use it in the block to run a statement for this query. After the
+        block, the engine may serve another query, and is no longer cancelled. Raises `EngineFailed` if this query was
+        stopped before.
         """
         with self._lock:
             self._engine = engine
@@ -167,7 +168,7 @@ class QueryTiming:
         return began is not None and self._monotonic() - began > self._seconds
 
     def acquire_slot(self) -> None:
-        """Block until an engine slot (the right to read a table) is free, then start the deadline clock.
+        """Block until an engine slot (the right to read a table) is free, then start the query's time limit.
 
         Raises `EngineFailed` if the query was cancelled while it waited.
         """
@@ -194,9 +195,9 @@ class QueryTiming:
     def wait_for_padded_time(self) -> None:
         """Release the engine slot (the right to read a table) and, if data was read, sleep until the next padded time.
 
-        Padded times are 1, 2, 4, 8, ... times a number of seconds, the `step` of this class, after the request. Answers
-        and failures both leave at a padded time, so that an analyst learns only between which two padded times the
-        engine finished.
+        Padded times are 1, 2, 4, 8, ... times a fixed number of seconds (`step`) after the request. Answers and
+        failures both leave at a padded time, so that an analyst learns only between which two padded times the engine
+        finished.
         """
         self.release_slot()
         if self._has_read:
@@ -207,10 +208,10 @@ class QueryTiming:
                 self._sleep(remaining)
 
     def raise_if_cancelled(self) -> None:
-        """Raise `EngineFailed` if the query was stopped, even if the engine has already finished.
+        """Raise `EngineFailed` if the query was stopped, even if its table has been read already.
 
-        The time at which the engine finishes reveals something about the rows. If a query could not be stopped after
-        that time, an analyst would learn the time by trying to stop the query.
+        The time at which reading ends reveals something about the rows. If a query could not be stopped after that
+        time, an analyst would learn the time by trying to stop the query.
         """
         # Also called after the wait for a padded time. If a query could not be stopped once the engine has finished,
         # stopping and repeating it under one charge would reveal when the engine finishes.

@@ -80,7 +80,7 @@ class SeriesService:
     - `ledger`: stores the charge of each series and its released numbers
     - `datasets`, `accounts`, `engines`: the store of datasets, the check of accounts, and the pool of engines, which
       read tables
-    - `slots`: the replica's engine slots (rights to read a table), which queries use too
+    - `slots`: the engine slots (rights to read a table) of this process, which queries use too
     - `settings`: have the limits on updates, and the folder for the private states of series (counted users and noise)
     - `randomness`: the source of noise
     """
@@ -176,12 +176,12 @@ class SeriesService:
 
         - `identity`: the person who asks for the update
         - `until`: the day before which a period has to end; None means today in UTC
-        - `threads`: the threads that look the series up
+        - `threads`: the threads in which the series is looked up in the database
 
         If an update with the same `until` is running, its result is awaited. Results and failures leave at a padded
-        time (1, 2, 4, ... times a fixed number of seconds after the request), which hides how long the engine took.
-        Raises `TooManyRequests` if an update with another `until`, or too many updates, are running, and `EngineFailed`
-        if the update was stopped.
+        time (1, 2, 4, ... times a fixed number of seconds after the request), which hides how long reading the table
+        took. Raises `TooManyRequests` if an update with another `until`, or too many updates, are running, and
+        `EngineFailed` if the update was stopped.
         """
         series, dataset = await threads.run(self._find, identity, name)
         running = self._running.get(name)

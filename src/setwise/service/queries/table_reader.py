@@ -146,12 +146,12 @@ class TableReader:
 
     @contextmanager
     def group_weights(self, aggregation: Aggregation) -> Iterator[WeightReader]:
-        """Yield a reader of exact group weights, with which a mechanism chooses the private groups that it shows.
+        """Context manager that yields a reader of exact group weights, by which a mechanism chooses private groups.
 
         Each user divides some weight among their groups, and the weight of a group is the sum over all users;
         `aggregation` names the columns of user and group, and the filter. The mechanism adds noise and shows groups of
-        large weight. It works in several rounds and reads the weights in each of them, so one engine is borrowed for
-        all rounds.
+        large weight. It works in several rounds and reads the weights in each of them, so one engine (connection) is
+        borrowed for all rounds.
         """
         with self._reading() as engine, engine.group_weights(aggregation) as weights:
             yield weights

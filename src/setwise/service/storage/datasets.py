@@ -22,9 +22,10 @@ from setwise.service.storage.schema import Clock, check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A registered dataset: a `table` on an `engine`, its user column, and the columns that questions may use.
+    """A registered dataset: a `table`, its user column, and the columns that questions may use.
 
     - `name`: the name by which questions refer to the dataset
+    - `engine`: the kind of system that reads the table, such as DuckDB
     - `user`: the column that identifies users
     - `items`, `values`, `filters`: the columns to group by, to aggregate and to filter by
     - `contributions`: the most groups in which one user counts, or None
@@ -91,7 +92,7 @@ class Dataset:
         """The name of the column with the unit of privacy of each row: rows with the same value are protected together.
 
         If the unit of privacy is the user, this is the user column. Otherwise it is a column that is computed from the
-        user column, for example a column with a different value for each day of each user.
+        user column and others, for example a column with a different value for each day of each user.
         """
         return self.user if self.unit == USER else unit_column(self.user, self.unit)
 
@@ -161,7 +162,7 @@ class Datasets:
         raise NameTaken(f"there is a dataset named {name!r} already; choose another name")
 
     def get(self, name: str) -> Dataset:
-        """Return the dataset called `name`; raise `UnknownName` if there is none."""
+        """Return the registered dataset called `name`; raise `UnknownName` if there is none."""
         if name not in self._remembered:
             query = select(schema.datasets.c.definition).where(schema.datasets.c.name == name)
             with self._database.reading() as connection:

@@ -245,8 +245,8 @@ class CertifyBudget:
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
     - `rule`: how the account adds up the costs of mechanism uses. "wallet" compares each use with a Gaussian mechanism
-      and adds mu squared of these mechanisms, the rule for zCDP adds zCDP parameters, and "menu" adds fixed costs,
-      which are whole numbers
+      and adds mu squared of these mechanisms, "zcdp" adds zCDP parameters, and "menu" adds fixed costs, which are whole
+      numbers
     - `menu`: for the rule "menu" only, the list of mechanism uses with a fixed cost, such as "pure:0.1". The account
       pays only for uses whose guarantee is at least as strong as that of a listed use. Empty for the other two rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
