@@ -305,7 +305,11 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
 
 
 def _type_name(column: Column) -> str:
-    """Return the name of the type of `column` for an error message: its kind, such as text, or its SQL type."""
+    """Return the name of the type of `column` for an error message: its kind, such as text.
+
+    If the kind says too little, because Setwise knows no kind for the type or only that its values are identifiers, the
+    name is that of the SQL type.
+    """
     # the kinds OTHER and IDENTIFIER say too little
     return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind
 

@@ -325,7 +325,10 @@ class Engine(ABC):
                 stop()
 
     def _check_has_users(self) -> None:
-        """Raise `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not which."""
+        """Raise `UnsuitableTable` if this engine reads a prepared dataset, because that has no rows of users.
+
+        A prepared dataset stores how many users have a group, but not which users.
+        """
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
 
@@ -373,7 +376,9 @@ class Engine(ABC):
     def _weights_query(self, aggregation: Aggregation) -> AbstractContextManager[EngineQuery]:
         """Return a context manager that yields the query of `aggregation` for the private search for groups.
 
-        The search (partition selection) adds noise to sums over users to find groups whose labels may be shown.
+        The search (partition selection) adds noise to sums over users to find groups whose labels may be shown, in
+        several rounds. By default the query is that of `_engine_query`. An engine that must prepare the rounds, as by a
+        temporary table, overrides this method.
         Raises: on entering, `UnsuitableTable` for a prepared dataset, which stores how many users have a group, but not
         which users.
         """
@@ -588,7 +593,7 @@ class SqlEngineQuery(ABC):
 
     @cached_property
     def _in_domain(self) -> list[str]:
-        """A list with one SQL condition, that a row's label is among the public labels; [] if labels are not public."""
+        """A list with the SQL condition that a row's label is among the public labels; [] if labels are not public."""
         if self._aggregation.domain is None:
             return []
         if self._manifest is None:

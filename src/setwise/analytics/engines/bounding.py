@@ -257,10 +257,10 @@ class StatementBuilder:
     def choose_items(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return the text of a SELECT of the groups (items) in which users count, one row per user and group.
 
-        Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas; n, what the user
-        adds to the group, may be missing if `aggregation.per_item` is 1. `pairs` is the SQL statement of all pairs of a
-        user and a group. A user counts in the `aggregation.contributions` groups with the smallest hashes, which the
-        SQL expression `salt` makes random.
+        Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas. The column n is what
+        the user adds to the group. If `aggregation.per_item` is 1, every user adds 1, and n may be missing. `pairs` is
+        the SQL statement of all pairs of a user and a group. A user counts in the `aggregation.contributions` groups
+        with the smallest hashes, which the SQL expression `salt` makes random.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)

@@ -99,7 +99,10 @@ class DerivedTable:
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
 
     def _second_table(self, step: JoinUserRows) -> "DerivedTable":
-        """Return the derived table that `step` joins to this one; both are derived from the same source table."""
+        """Return the derived table whose rows `step`, a join of each user's rows, joins to the rows of this one.
+
+        Both tables are derived from the same source table.
+        """
         outputs = {each.column for each in step.columns} | _columns_read(pair.right for pair in step.keys)
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))
 

@@ -204,8 +204,9 @@ def _first_bytes(file: TableFile, count: int) -> bytes:
 
 
 def magic_of(file: TableFile) -> bytes | None:
-    """Return the magic bytes that mark a file as Parquet, SQLite or DuckDB; None for any other file.
+    """Return the magic bytes of a Parquet, SQLite or DuckDB file, a constant near its start that shows the format.
 
+    The result is None for any other file.
     Raises: `UnsuitableTable` if the file cannot be opened.
     """
     start = _first_bytes(file, 16)

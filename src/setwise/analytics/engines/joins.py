@@ -1,14 +1,14 @@
 """Joins of a private table with others, such that every row of the result belongs to exactly one user.
 
 A public table may be joined on any column: each of its rows then belongs to the user of the private row that it
-matches. Another private table has users of its own, so it is joined on the user column, and on other columns only
-beside it. Contributions are bounded after the join, so the number of rows that match a key does not matter for privacy.
+matches. Another private table has users of its own, so it is joined on the user column, and on other columns only in
+addition. Contributions are bounded after the join, so the number of rows that match a key does not matter for privacy.
 
 The rules, the names of the result's columns and the SQL are here, for every engine. An engine opens the tables one by
-one and describes each as a `JoinInput`. It then reads the SQL of `JoinedTables.statement` as it would read a table. An
-engine that can convert text without failing converts text keys of public tables to the types of `types_of_keys`. The
-SQL compares keys in the form of `Dialect.user` for users, `Dialect.label` for text, and `Dialect.operand` for other
-types.
+one and describes each as a `JoinInput`. It then puts the SQL of `JoinedTables.statement` in the place of a table. An
+engine that can convert text without failing converts text keys of public tables to the types of `types_of_keys`. Before
+the SQL compares keys, it brings them into a form in which equal values are equal on every engine: users by
+`Dialect.user`, text by `Dialect.label`, and other types by `Dialect.operand`.
 """
 
 import re

@@ -77,13 +77,13 @@ class _Column:
 class _Definition:
     """A table or view as ClickHouse's catalogue defines it.
 
-    - `engine` is the table engine, such as MergeTree, and `engine_text` the engine with its arguments.
+    - `engine` is ClickHouse's table engine, such as MergeTree, and `engine_text` is the engine with its arguments.
     - `rows` is the number of rows, or None if unknown.
     - `comment` is the table's comment. In a prepared dataset (a stored random ranking of each user's groups) it holds
       the description of the dataset.
     - `select` is the SELECT statement of a view, or "" for a table.
     - `current_database` is the database in which ClickHouse looks up a table that is named without its database.
-    - `columns` are the columns by name.
+    - `columns` maps the name of each column to its type and whether it is computed.
     - `converted` says whether ClickHouse converts rows while it reads them, because they were stored when a column had
       another type.
     """

@@ -172,7 +172,8 @@ class DuckDBDialect(Dialect):
     def weighted_total(self, number: str, weight: str) -> str:
         """Return a SQL aggregate for the exact sum, in 128 bits, of `number` * `weight`, two SQL integer expressions.
 
-        `number` is at most 2^62, and `weight` is a number of users.
+        It adds up the rows of a prepared dataset, in each of which `weight` users add the same `number` to a group. As
+        `number` can be 2^62, the sum can exceed 64 bits.
         """
         return f"SUM({weight})" if number == "1" else f"SUM(CAST({number} AS HUGEINT) * {weight})"
 
