@@ -162,7 +162,7 @@ def _shared_noise(guarantee: Guarantee) -> Counts:
 
 
 def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatus) -> KnownGumbel | UnknownGumbel:
-    """Return the mechanism that picks the top k groups, where each pick has `epsilon`-bounded range.
+    """Return the exponential mechanism that selects the top k groups; each selection has `epsilon`-bounded range.
 
     - `bounds` has the query's k, public groups and limits per user.
     - `draws` are the guarantees that the question names, out of those that its account registered.
@@ -187,7 +187,8 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Acc
     """Return a mechanism that adds noise to every group's count, paid with a guarantee that the account registered.
 
     - `bounds` says to how many groups one user adds, and how much, and lists the groups if they are public.
-    - `draws.counts` is the registered guarantee. Each noisy count that one user can change takes one use of it.
+    - `draws.counts` is the registered guarantee. One use of it (one run) is charged for each noisy count that one user
+      can change.
     - `status` is the status of the account, which also has the guarantee for the threshold that hides private groups.
 
     Raises: `InvalidParameter` if the number of counts that one user can change is not bounded, or if `draws.counts` is

@@ -1,9 +1,10 @@
-"""The private search for bounds that a query leaves open (`bounds="auto"`, `contributions="auto"`).
+"""The private search for bounds that a query leaves open: clipping bounds, and limits on a user's groups and rows.
 
-The search spends a tenth of the question's epsilon. The query is then planned again with the bounds that the search
-found, and answered within the remaining budget. This second plan must not fail, because by then the question has been
-charged and private rows have been read. Therefore a stand-in is planned before the charge: the query with such bounds
-that it costs at least as much as with any bounds that can be found (`budgeted_query`).
+A query leaves bounds open by `bounds="auto"` or `contributions="auto"`. The search spends a tenth of the question's
+epsilon. The query is then planned again with the bounds that the search found, and answered within the remaining
+budget. This second plan must not fail, because by then the question has been charged and private rows have been read.
+Therefore the query is also planned before the charge, with bounds that cost at least as much as any that can be found
+(`budgeted_query`).
 """
 
 import threading
@@ -333,7 +334,8 @@ when they are promised, and their sum must stay within the budget."""
 def search_for(query: Query, total: Total) -> Search | None:
     """Return the search for the bounds that `query` leaves open; None if the query states all its bounds.
 
-    `total` is the (epsilon, delta) of search and answer together. The search spends a tenth of epsilon and no delta.
+    Bounds are clipping bounds, and the most groups or rows in which one user counts. `total` is the (epsilon, delta) of
+    search and answer together. The search spends a tenth of epsilon and no delta.
     """
     every_measure = _searched_measures(query)
     measures = tuple(measure for measure in every_measure if measure.doubling)
@@ -427,7 +429,8 @@ def example_queries(query: Query, steps: int) -> list[tuple[Query, str]]:
     The query leaves some bounds, such as the most rows of a user, to a private search, which runs only after the
     charge. So a preview states the expected error for example bounds. The first pair has typical bounds (4 groups and
     16 rows of a user). The second has the largest limits on a user's groups and rows that the search can find, and so
-    the largest error; it is left out if the query states both limits.
+    the largest error; it is left out if the query states both limits. A limit on rows that can be found is at most
+    `steps`.
     """
     likely = _with_bounds(query, _EXAMPLE_GROUPS, _EXAMPLE_ROWS)
     worst = _with_bounds(query, LARGEST_BOUND, min(MOST_ROWS, steps))

@@ -24,8 +24,8 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
 
     - `expected_error` (the mean error) and `radius` (the half-width of intervals) of the result are about the query's
       first statistic; they are None if they depend on the rows.
-    - `detectable` (the count that a private group needs to be found) and `shortfall` (by how much the count of a picked
-      group may be below the highest count) are None if no private group has to be found.
+    - `detectable` (the count that a private group needs to be found) and `shortfall` (by how much the count of a group
+      that is selected by noisy counts may be below the highest count) are None if no private group has to be found.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()

@@ -1,6 +1,7 @@
 """A cache for the planner of mechanisms, because the SELECTs of a statement often need the same plan.
 
-A plan depends only on the query's bounds and its budget, and not on rows, filters or the name of the table.
+A plan depends only on the query's contribution bounds, its public groups and its budget, and not on rows, filters or
+the name of the table.
 """
 
 from collections.abc import Sequence

@@ -50,10 +50,10 @@ _COUNTS = (UserFunction.COUNT, UserFunction.COUNT_DISTINCT)
 
 @dataclass(frozen=True, slots=True)
 class UserAggregate:
-    """A column `name` of a derived table, which aggregates the rows of one user by `function`, such as SUM.
+    """A column `name` that aggregates the rows of one user by `function`, such as SUM.
 
-    If `argument` is None, the function is COUNT and counts all rows. COUNT with an argument counts the rows in which
-    the argument is not null.
+    The column belongs to a derived table, a table computed from a private table. If `argument` is None, the function is
+    COUNT and counts all rows. COUNT with an argument counts the rows in which the argument is not null.
     """
 
     name: str
@@ -286,9 +286,10 @@ class Derivation:
 
     @property
     def has_one_row(self) -> bool:
-        """Whether each user certainly has at most one row in the derived table.
+        """Whether each user certainly has at most one row in the derived table (the rows that the steps compute).
 
         That is so if a step groups the rows by the user alone, and no later step joins or groups rows in another way.
+        A step is an operation on the rows of each user.
         """
         last = [step for step in self.steps if isinstance(step, GroupByUser | JoinUserRows)][-1:]
         return any(isinstance(step, GroupByUser) and not step.keys for step in last)
@@ -318,7 +319,7 @@ class Derivation:
 
     @property
     def reads_twice(self) -> bool:
-        """Whether a step joins the private table's rows with other rows of the same table.
+        """Whether a step (an operation on the rows of each user) joins rows with other rows of the same private table.
 
         Engines then read the table more than once.
         """
@@ -326,7 +327,7 @@ class Derivation:
 
     @property
     def released(self) -> frozenset[int]:
-        """The indexes of the scalar subqueries whose released (noisy) values the steps use.
+        """The indexes of the scalar subqueries whose released (noisy) values the steps, such as filters, use.
 
         The filter amount > (SELECT AVG(amount) FROM t), for example, uses the value of one scalar subquery. The index
         counts the scalar subqueries of the statement from 0. They must be released before the steps can be applied.
@@ -448,7 +449,7 @@ def _window_with_released(window: UserWindow, values: Mapping[int, float | None]
 
 
 def _step_text(step: Step) -> str:
-    """Return a derivation step, such as a filter on private rows, as text; different steps have different texts.
+    """Return `step`, an operation such as a filter on private rows, as text; different steps have different texts.
 
     The text becomes a part of the text by which a charged query is recognised when it is asked again.
     """
@@ -482,7 +483,7 @@ def _step_text(step: Step) -> str:
 
 
 def _window_text(window: UserWindow) -> str:
-    """Return a window function as text; different window functions have different texts.
+    """Return the window function `window` as text; different window functions have different texts.
 
     The text becomes a part of the text by which a charged query is recognised when it is asked again.
     """
@@ -578,8 +579,8 @@ def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tu
 def names_added(step: Step) -> Iterator[str]:
     """Yield the names of the columns that `step`, an operation on the rows of each user, adds to a table or selects.
 
-    For a step that groups rows, these are its keys and aggregates, but not the user column, which every derived table
-    has.
+    For a step that groups rows, these are its keys and aggregates. The user column is left out, because every table
+    that such steps compute has it.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
@@ -598,7 +599,10 @@ def names_added(step: Step) -> Iterator[str]:
 
 
 def check_names(names: list[str]) -> None:
-    """Raise `InvalidParameter` if two of `names`, the column names of a derived table, are equal, ignoring case."""
+    """Raise `InvalidParameter` if two of `names`, the column names of a derived table, are equal, ignoring case.
+
+    A derived table is computed from a private table.
+    """
     lower = [name.lower() for name in names]
     for name in names:
         if lower.count(name.lower()) > 1:

@@ -109,12 +109,12 @@ def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 
 def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
-    """Return whether clipping or contribution bounds may reduce what a user adds to `statistic`.
+    """Return whether clipping bounds or limits on a user's rows may reduce what a user adds to `statistic`.
 
-    A ratio of two statistics may then be far from the exact ratio. True for sums, and for counts of rows or of distinct
-    values, but not for counts of users. If every user has at most one row in a group (`has_one_row`), it is False for
-    distinct values, and for a sum whose bounds are found by a private search: such bounds clip only the few largest
-    values, and the answer states which fraction they are.
+    A ratio of two statistics may then be far from the exact ratio. The result is True for sums, and for counts of rows
+    or of distinct values, but not for counts of users. If every user has at most one row in a group (`has_one_row`), it
+    is False for distinct values, and for a sum whose bounds are found by a private search: such bounds clip only the
+    few largest values, and the answer states which fraction they are.
     """
     if isinstance(statistic, Sum):
         return not (has_one_row and statistic.is_auto)

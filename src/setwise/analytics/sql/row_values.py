@@ -1,6 +1,7 @@
 """Conversion of SQL expressions over the columns of one row into row expressions, which engines compute from each row.
 
-Only syntax nodes with a known meaning are converted; every other node is refused by name.
+A row expression is a record, such as `Compared`, of how a value is computed from the cells of a row. Only syntax nodes
+with a known meaning are converted; every other node is refused by name.
 """
 
 import re

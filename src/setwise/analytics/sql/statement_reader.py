@@ -98,9 +98,10 @@ _Result: TypeAlias = SelectSource | _Free | _Public
 class StatementReader:
     """Converts the syntax tree of a SQL statement to a `Statement`; inner SELECTs are converted before outer ones.
 
-    `settings` has the user column and bounds, `facts` the names and columns of the tables, and `columns` the columns of
-    the private rows if `facts` lacks them (or None). SELECTs that aggregate private rows are numbered in the order in
-    which they run. Errors are collected in `problems`, so that one refusal can name them all.
+    `settings` has the user column and the bounds that the caller or the catalog (the data holder's file) states,
+    `facts` the names and columns of the tables, and `columns` the columns of the private rows if `facts` lacks them (or
+    None). SELECTs that aggregate private rows are numbered in the order in which they run. Errors are collected in
+    `problems`, so that one refusal can name them all.
     """
 
     def __init__(self, settings: StatementSettings, facts: TableFacts, columns: Sequence[str] | None) -> None:

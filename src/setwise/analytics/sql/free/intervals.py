@@ -40,7 +40,10 @@ class HiddenColumns:
     table: str | None = None
 
     def column(self, name: str) -> exp.Column:
-        """Return a syntax node for the hidden column `name`, with its table before it if FROM has several tables."""
+        """Return a syntax node for the hidden column `name`, with its table before it if FROM has several tables.
+
+        A hidden column, which the result does not show, has an end of a confidence interval, for example.
+        """
         return exp.column(name, table=self.table, quoted=True)
 
 

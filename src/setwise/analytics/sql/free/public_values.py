@@ -40,7 +40,8 @@ def public_value(statement: str, public: "Mapping[str, pa.Table]") -> RowExpress
 def _null_of(computed: ShellValue) -> RowExpression:
     """Return a row expression that is null in every row and has the type of `computed`, a null that DuckDB computed.
 
-    The type is kept because comparisons check the types of both sides, also if one side is null.
+    A row expression is a value computed from each row. The type is kept because comparisons check the types of both
+    sides, also if one side is null.
     Raises: `InvalidParameter` if the type is a time, because row expressions have no null of that type.
     """
     example: Constant = 0.0

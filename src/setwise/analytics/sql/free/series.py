@@ -111,8 +111,8 @@ def _rows(call: exp.Expr, today: date) -> list[_Value]:
 def _end(node: exp.Expr, name: str, today: date) -> _Value:
     """Return the constant that `node`, an argument of a call such as GENERATE_SERIES(1, 3), states.
 
-    `node` is the start, the end, or a step that is a number. `name` is the function's name, for the error message, and
-    `today` is the value of CURRENT_DATE.
+    `node` is the start or the end of the series, or the number from one value to the next (the step). `name` is the
+    function's name, for the error message, and `today` is the value of CURRENT_DATE.
     Raises: `InvalidParameter` if `node` is not a constant.
     """
     inner = node.unnest()

@@ -252,7 +252,8 @@ def _used_columns(
 class UserSubquery:
     """A subquery about the user of each outer row, rewritten as a SELECT to which the outer rows can be joined.
 
-    The SELECT has one row per user and per value of `keys`. The join compares the user column and the keys.
+    The outer rows are those of the SELECT around the subquery. The SELECT has one row per user and per value of `keys`.
+    The join compares the user column and the keys.
     - `select` is the rewritten SELECT.
     - `keys` are pairs (node over the outer rows, column of `select`) that the join compares for equality.
     - `columns` are the columns of `select` that the join adds to the outer rows.
@@ -396,8 +397,9 @@ def _in_pairs(node: exp.Expr, inner: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]
 def _with_groups(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> exp.Group:
     """Return the GROUP BY clause of the subquery `inner`, with the user column and the inner sides of `keys` added.
 
-    The subquery then has one row per user and key values, to which outer rows can be joined. A key is a pair
-    (expression over the outer rows, expression over the subquery's rows) that must be equal.
+    The subquery then has one row per user (`user` is the user column) and key values. The outer rows, those of the
+    SELECT around the subquery, can be joined to that row. A key is a pair (expression over the outer rows, expression
+    over the subquery's rows) that must be equal.
     """
     group = inner.args.get("group")
     known = [] if group is None else [each.copy() for each in group.expressions]
@@ -408,8 +410,9 @@ def _with_groups(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], use
 def _key_selections(keys: Sequence[tuple[exp.Expr, exp.Expr]]) -> list[exp.Expr]:
     """Return columns to add to the SELECT list of a subquery: the inner side of each of `keys`, under a generated name.
 
-    A key is a pair (expression over the outer rows, expression over the subquery's rows) that must be equal. The join
-    that compares the two sides can read the inner side only if it is a column of the subquery.
+    A key is a pair that must be equal: an expression over the outer rows (of the SELECT around the subquery), and an
+    expression over the rows of the subquery, the inner side. The join that compares the two can read the inner side
+    only if it is a column of the subquery.
     """
     return [exp.alias_(right.copy(), _key_name(place), quoted=True) for place, (_, right) in enumerate(keys)]
 
@@ -421,7 +424,8 @@ def _key_name(place: int) -> str:
 def _scalar(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> UserSubquery:
     """Return a scalar subquery about the user of a row, rewritten as a SELECT with one row per user and key values.
 
-    - `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row.
+    - `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row (a row of the
+      SELECT around the subquery).
     - `keys` are the pairs (expression over the outer rows, expression over the subquery's rows) that were compared.
     - `user` is the user column.
     Raises: `InvalidParameter` if the subquery may have several rows for one user.
@@ -482,7 +486,8 @@ def _existence(
 ) -> UserSubquery:
     """Return an EXISTS or IN about the user of a row, rewritten as a SELECT with one row per user and key values.
 
-    A pair (outer, inner) below is an expression over the outer rows and an expression over the rows of the subquery.
+    A pair (outer, inner) below is an expression over the outer rows (of the SELECT around the subquery) and an
+    expression over the rows of the subquery.
     - `inner` is the SELECT of the subquery, and `user` the user column.
     - `keys` are the pairs (outer, inner) that WHERE of `inner` compares for equality.
     - `matched` are the pairs (outer, inner) that IN compares; empty for EXISTS.

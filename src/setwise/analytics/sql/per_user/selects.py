@@ -247,7 +247,7 @@ class PerUserReader:
         return node
 
     def _with_user(self, named: Sequence[NamedExpression]) -> tuple[NamedExpression, ...]:
-        """Return the columns `named` with the user column first, because every derived table has the user column.
+        """Return the columns `named` with the user column first, because later SELECTs need it to tell users apart.
 
         Raises: `InvalidParameter` if the SELECT renames the user column, or gives its name to another column.
         """
@@ -410,8 +410,9 @@ _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 def _numbered_by(step: AddWindows) -> frozenset[str] | None:
     """Return columns that tell one user's rows apart because `step` numbers these rows; None if `step` numbers no rows.
 
-    Two rows of a user always differ in at least one of the columns. The columns are those in PARTITION BY of the first
-    ROW_NUMBER that is partitioned by plain columns, and the column with the row number.
+    `step` computes window functions over the rows of each user. Two rows of a user always differ in at least one of the
+    returned columns. These are the columns in PARTITION BY of the first ROW_NUMBER that is partitioned by plain
+    columns, and the column with the row number.
     """
     for window in step.windows:
         keys = [key.name for key in window.keys if isinstance(key, ColumnValue)]
