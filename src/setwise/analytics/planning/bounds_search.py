@@ -582,9 +582,9 @@ class SearchMemory:
     def draw_once(self, receipt: Receipt, purpose: str, draw: Callable[[], DrawnValue]) -> DrawnValue:
         """Return the value remembered for this charge and `purpose`; if there is none, call `draw` and remember it.
 
-        `receipt` identifies the charge. `purpose` names one random draw of the question, such as its bounds; all values
-        of one purpose have the same type. If two threads draw at the same time, both get the value that was remembered
-        first.
+        So a question that is retried under one charge does not draw random values again. `receipt` identifies the
+        charge. `purpose` names one random draw of the question, such as its bounds; all values of one purpose have the
+        same type. If two threads draw at the same time, both get the value that was remembered first.
         """
         charge = (receipt.account, receipt.key, receipt.entry)
         with self._lock:

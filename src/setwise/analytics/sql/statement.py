@@ -367,8 +367,8 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
 def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
     """Return the result of a statement whose rows are `result`: DuckDB computed them with the SQL of `shell`.
 
-    That SQL has read the released (noisy) rows of `answer`. If a column has confidence intervals, or a number in it
-    that noise may dominate, all its numbers become `Estimated` (a value, its interval, and the mark "unreliable").
+    That SQL has read the released (noisy) rows of `answer`. The numbers of a column become `Estimated` (a value, its
+    interval, and the mark "unreliable") if the column has confidence intervals, or if noise may dominate one of them.
     """
     names = unique_names(result.names) if shell.columns is None else result.names
     columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)

@@ -282,8 +282,8 @@ class StatementReader:
         over a private table, the JOIN is an inner join with another private table, and one of these holds:
 
         - The JOIN names a table and not a subquery.
-        - The subquery in FROM is known to have at most one row per user, and the subquery in the JOIN is not. The rows
-          that are joined must be at most one per user.
+        - The subquery in FROM is known to have at most one row per user, and the subquery in the JOIN is not. The
+          former is then the one to join to the other, because several joined rows of a user would repeat rows.
 
         `results` are the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table
         expressions by name.

@@ -297,7 +297,7 @@ class Variance(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop: every user has the weight of one row, and how to weigh all rows alike.
+        """A sentence, without its full stop, that every user has the weight of one row, and how to weigh rows alike.
 
         The text is "" unless the limit on a user's rows is 1, because otherwise users with more rows have more weight.
         """

@@ -360,7 +360,7 @@ def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
     """Raise `InvalidParameter` if the subquery `inner` names the key column of a table that an outer LEFT JOIN joins.
 
     That column is null in rows without a match, and a subquery cannot be compared with it. `scope` has the names of
-    tables and columns of the outer SELECT.
+    tables and columns of the outer SELECT (the one around the subquery).
     """
     for column in inner.find_all(exp.Column):
         key = scope.left_key(column)
