@@ -206,9 +206,9 @@ def either(first: Bound, second: Bound) -> Bound:
     def answer(target: Target, width: float | None) -> Bracket:
         """Return the bracket of `first` for `target`, or of `second` if `first` raises `Unattainable`.
 
-        The variables `first` and `second` of the function around it are two bounds on the same uses; `second` is the
-        fallback. `target` asks for a delta or an epsilon, and `width` is the wanted width of the bracket, relative to
-        its upper end, or None for the default.
+        The variables `first` and `second` of the function around this one are two bounds on the same uses; `second` is
+        the fallback. `target` asks for a delta or an epsilon, and `width` is the wanted width of the bracket, relative
+        to its upper end, or None for the default.
         """
         try:
             return first.answer(target, width)

@@ -731,9 +731,9 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
         """Return [lower bound, infinity] for the delta or epsilon that `target` asks for.
 
         The lower bound is the largest delta or epsilon of known mechanisms with the guarantees in `kinds`, a variable
-        of the function around it; 0 if no such mechanisms are known. No proof can promise less for these guarantees.
-        Several sets of mechanisms are tried. `width` is the wanted relative width of the bracket for each, or None for
-        the default.
+        of the function around this one; 0 if no such mechanisms are known. No proof can promise less for these
+        guarantees. Several sets of mechanisms are tried. `width` is the wanted relative width of the bracket for each,
+        or None for the default.
         """
         best = 0.0
         for witnesses in (_fixed_witnesses, worst_responses, worst_laws):

@@ -232,8 +232,9 @@ def epsilon_between(
     def from_above(x: float) -> float:
         """Return log(d / `delta`), where d is the upper bound on delta at the epsilon `x`.
 
-        `delta`, a variable of the function around it, is the wanted delta. The result falls with `x`. The function
-        around it searches for the `x` at which the result is 0, and returns this epsilon as the upper end of a bracket.
+        `delta`, a variable of the function around this one, is the wanted delta. The result falls with `x`. The
+        function around this one searches for the `x` at which the result is 0, and returns this epsilon as the upper
+        end of a bracket.
         """
         return _height(upper(x), delta)
 
@@ -241,8 +242,9 @@ def epsilon_between(
     def from_below(x: float) -> float:
         """Return log(d / `delta`), where d is the lower bound on delta at the epsilon `x`.
 
-        `delta`, a variable of the function around it, is the wanted delta. The result falls with `x`. The function
-        around it searches for the `x` at which the result is 0, and returns this epsilon as the lower end of a bracket.
+        `delta`, a variable of the function around this one, is the wanted delta. The result falls with `x`. The
+        function around this one searches for the `x` at which the result is 0, and returns this epsilon as the lower
+        end of a bracket.
         """
         return _height(lower(x), delta)
 

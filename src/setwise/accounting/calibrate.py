@@ -192,8 +192,8 @@ def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
     def at(point: float) -> float:
         """Return the value of the plan's free parameter (noise or epsilon) whose logarithm is `point`.
 
-        The variables `worst` and `best` of the function around it are the first and the last value to try. At their
-        logarithms, the result is exactly `worst` or `best`, without rounding.
+        The variables `worst` and `best` of the function around this one are the first and the last value to try. If
+        `point` is the logarithm of one of them, the result is exactly this one, without rounding errors.
         """
         return worst if point == ends[0] else best if point == ends[1] else math.exp(point)
 

@@ -88,7 +88,7 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
     def curve(x: float) -> Bracket:
         """Return the bracket (certified interval) for the delta that the Gaussian noise has at the epsilon `x`.
 
-        The noise is `guarantee`, a variable of the function around it.
+        The noise is `guarantee`, a variable of the function around this one.
         """
         value, error = loss.delta(np.array([x]))
         return probability(float(value[0]), float(error[0]))

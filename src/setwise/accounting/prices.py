@@ -272,10 +272,10 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     def spare(remaining: float) -> float:
         """Return which share of the budget `wallet` is left over after paying for all uses and keeping `remaining`.
 
-        The function around it searches for the largest amount that can be kept, that is, for the `remaining` at which
-        the result is 0. The result is negative if the budget is too small. All amounts are in mu squared. The variables
-        `count` and `price` of that function are the number of uses, and the price of a use as a function of what
-        remains after it.
+        The function around this one searches for the largest amount that can be kept, that is, for the `remaining` at
+        which the result is 0. The result is negative if the budget is too small. All amounts are in mu squared. The
+        variables `count` and `price` of that function are the number of uses, and the price of a use as a function of
+        what remains after it.
         """
         return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet
 
@@ -335,7 +335,10 @@ def _price_of_gain(root: float, gained: float) -> float:
             return 4.0 * d * (2.0 * root + d) * (1.0 + 16.0 * UNIT)
 
     def area(d: float) -> float:
-        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`; w is `root` of the function around it."""
+        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`.
+
+        The number w is `root`, a parameter of the function around this one.
+        """
         return _integral(lambda x: math.exp(-x * (root + 0.5 * x)), d, 2.0 / max(1.0, root))
 
     d, step = gained, math.inf

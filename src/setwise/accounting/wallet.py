@@ -146,7 +146,7 @@ def wallet_for(epsilon: float, delta: float) -> float:
     at = np.array([epsilon])
 
     def spare(size: float) -> float:
-        """Return log(`delta` / d), where d bounds the delta at `epsilon` of the Gaussian with mu^2 = `size` from above.
+        """Return log(`delta` / d), where d is at least the delta at `epsilon` of the Gaussian of mu^2 = `size`.
 
         The result is positive if this Gaussian is (`epsilon`, `delta`)-DP with room to spare, and negative if `size` is
         too large. The function around this one searches for the `size` at which the result is 0. `epsilon` and `delta`

@@ -101,9 +101,9 @@ def worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     def composed(law: TwoPointLaw) -> Bound:
         """Return the bound on all uses, if those with the guarantee `worst` are mechanisms with the privacy loss `law`.
 
-        `worst`, a variable of the function around it, is the zCDP guarantee with the largest count times rho, and `law`
-        is a loss with two values. If mechanisms with this loss satisfy the guarantee, no theorem that uses only the
-        guarantee can promise a smaller delta or epsilon than this bound.
+        `worst`, a variable of the function around this one, is the zCDP guarantee with the largest count times rho, and
+        `law` is a loss with two values. If mechanisms with this loss satisfy the guarantee, no theorem that uses only
+        the guarantee can promise a smaller delta or epsilon than this bound.
         """
         linear = (*beside.linear, (law, worst.count))
         return linear_bound(replace(beside, linear=linear, failed=kinds.failed))

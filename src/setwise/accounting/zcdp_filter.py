@@ -174,9 +174,10 @@ class ZcdpOdometer:
     def epsilon(self) -> float:
         """Return an upper bound on the privacy loss of all uses so far.
 
-        The caller may read it after every use: with probability at least 1 - `delta`, no privacy loss ever exceeds the
-        bound of its time. A share of `delta` (`failure_share`) is set aside for outright failures, in which everything
-        may be revealed. The bound is infinite if the failure probabilities of the uses add up to more than this share.
+        The caller may read the bound again after every use: with probability at least 1 - `delta`, all the bounds that
+        are read hold, each for the privacy loss of the uses up to then. A share of `delta` (`failure_share`) is set
+        aside for outright failures, in which everything may be revealed. The bound is infinite if the failure
+        probabilities of the uses add up to more than this share.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """

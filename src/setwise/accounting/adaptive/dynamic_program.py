@@ -401,8 +401,8 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
 
     Delta is stored at the points of this grid. If possible, every one of `epsilons` is a multiple of the result,
     because no rounding is then needed. Otherwise the caller rounds each of them up to a multiple, and the result is
-    chosen so that this raises them by little. `cells` is the least number of grid cells (intervals between points)
-    across the smallest of `epsilons`; the result gives it between `cells` and about `CONFIG.finer` times `cells`.
+    chosen so that this raises them by little. With the result as grid step, the smallest of `epsilons` spans at least
+    `cells` grid cells (intervals between points), and at most about `CONFIG.finer` times `cells`.
     """
     # The step may be up to `CONFIG.finer` times smaller than the quotient. Rounding errors must not understate an
     # epsilon that is a multiple of the step. So the step is raised by a few units of rounding, until the computed
@@ -415,11 +415,11 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return the largest relative increase of an epsilon if all are rounded up to multiples of one grid step.
+            """Return the share by which an epsilon grows at most if all are rounded up to multiples of one grid step.
 
-            The step is the smallest epsilon divided by `parts`. The epsilons are in `distinct`, a variable of the
-            function around this one. That function looks for a number of parts whose increase is small enough, for
-            example 0.001 if an epsilon of 1 becomes 1.001 and no other epsilon is raised by more than this share.
+            The step is the smallest epsilon divided by `parts`, and the epsilons are those of the function around this
+            one. The result is 0.001, for example, if an epsilon of 1 becomes 1.001 and no other epsilon grows by a
+            larger share. The function around this one looks for a number of parts with a small result.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
@@ -455,9 +455,9 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
     - `after` is the profile of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
-      mechanisms of `profile`, and returns the new profile at `size` grid points. It may compute upper bounds only, or
-      lower bounds too. If `draws` have prices (see `DrawOrders`), `apply` is not called, and only upper bounds are
-      computed.
+      mechanisms of `profile`, and returns the new profile at `size` grid points. The caller chooses whether `apply`
+      computes upper bounds on delta only, or lower bounds too. If `draws` have prices (see `DrawOrders`), `apply` is
+      not called, and only upper bounds are computed.
     - `progress` is called with 1.0 once per bounded-range use, so that the caller can count the uses that are done.
 
     Raises: `Unattainable` if rounding errors exceed the profile.

@@ -187,13 +187,13 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """A table, and a view of its memory in which rows are shifted, so that sums of two indices become columns.
+        """A table, and a second array in its memory with shifted rows, for maxima over equal sums of two indices.
 
-        `_maximise_tail` computes one value for each pair (i, j) of a grid cell i and a number j. The value belongs to
-        the grid point i + j, and each grid point needs the largest of its values. So the values are written to the
-        view, where the entry (i, j) is the entry (i, i + j) of the table. The values (0, 2), (1, 1) and (2, 0), for
-        example, come to lie in column 2 of the table. The maximum of each column of the table is then the wanted number
-        for one grid point.
+        `_maximise_tail` computes one value for each pair (i, j) of a grid cell i and a whole number j. The value
+        belongs to the grid point i + j, and each grid point needs the largest of its values. So the values are written
+        to the second array, whose entry (i, j) is the entry (i, i + j) of the table. The values of the pairs (0, 2),
+        (1, 1) and (2, 0), for example, come to lie in column 2 of the table. The maximum of this column is then the
+        number wanted for the grid point 2.
 
         Both arrays are made once and reused, because making them takes time.
         """
@@ -386,7 +386,7 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
-        """Raise entries of `out` to the larger values that the grid cells from `tail` on give.
+        """Replace entries of `out` by the values from the grid cells from `tail` on, wherever these values are larger.
 
         `out` becomes the privacy profile (delta as a function of epsilon) of one bounded-range mechanism followed by
         later mechanisms. Each entry of it is a maximum, over t (the larger of the two losses that the first mechanism
@@ -431,7 +431,7 @@ class BoundedRangeStep:
         out: Floats,
         choices: "Choices",
     ) -> None:
-        """Raise numbers in `out` to the larger values that the grid cells with the indices `rough` give.
+        """Replace entries of `out` by the values from the grid cells with indices `rough`, wherever these are larger.
 
         `out` is an upper bound, under construction, on the privacy profile (delta as a function of epsilon, at grid
         points) of two things in a row: this bounded-range mechanism, and the later mechanisms, whose profile is `f`. At

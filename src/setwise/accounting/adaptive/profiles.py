@@ -138,8 +138,8 @@ def nothing_to_come(step: float) -> Profile:
     """Return the privacy profile (delta as a function of epsilon) of no mechanism at all: 0 at every epsilon >= 0.
 
     The delta of several mechanisms is computed backwards, from the last mechanism to the first, beginning with this
-    profile. `step` is the distance of neighbouring grid points. One stored value is enough, because readers derive
-    delta at a negative x as 1 - exp(x).
+    profile. `step` is the distance of neighbouring grid points. One stored value, 0 at epsilon 0, is enough: delta
+    stays 0 at larger epsilons, and delta at a negative epsilon x follows from it as 1 - exp(x).
     """
     return Profile(step, np.zeros(1), np.zeros(1))
 

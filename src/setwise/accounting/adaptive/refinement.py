@@ -150,8 +150,8 @@ class Refinement:
         """Whether the search for a narrow bracket may end, because the best bracket so far is good enough.
 
         A bracket is a certified interval for delta or epsilon. The best bracket is good enough if it is as narrow as
-        wanted, or if its upper end is below `CONFIG.negligible`: so small an upper end is close to the smallest float,
-        so that no narrower bracket can be expected.
+        wanted, or if its upper end is below `CONFIG.negligible`: numbers so small are close to the smallest float and
+        have few digits, so no narrower bracket can be expected.
         """
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 

@@ -348,7 +348,7 @@ def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
     def above() -> LossLattice:
         """Return the Gaussian loss rounded to equally spaced losses (a lattice) so that delta can only rise.
 
-        The loss is that of `noise`, a variable of the function around it.
+        The loss is that of `noise`, a parameter of the function around this one.
         """
         cells, error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
         tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
@@ -357,7 +357,7 @@ def _gaussian(noise: Gaussian, step: float, reach: float) -> LossPair:
     def below() -> LossLattice:
         """Return the Gaussian loss rounded to equally spaced losses (a lattice) so that delta can only fall.
 
-        The loss is that of `noise`, a variable of the function around it.
+        The loss is that of `noise`, a parameter of the function around this one.
         """
         bins, error = _normal_masses((nodes - mean) / deviation, step / deviation)
         return from_bins(step, -last, bins, bins[::-1], 0.0, error)

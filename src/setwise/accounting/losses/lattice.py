@@ -351,8 +351,8 @@ multiplication."""
 def odds_of_low(high: float, low: float) -> float:
     """Return the odds P[low] / P[high] of a mechanism with two outcomes, whose privacy losses are `low` < 0 < `high`.
 
-    The privacy loss of an outcome is the logarithm of its probability under P divided by its probability under Q, where
-    P and Q are the output distributions on two neighbouring tables. The two losses determine the odds.
+    The privacy loss of an outcome is log(P / Q), where P and Q are the outcome's probabilities on two neighbouring
+    tables. The probabilities of both outcomes add up to 1 on each table, so the two losses determine the odds.
 
     Theorem: generalized randomized response (defn:gen_rr), with high = t and low = t - epsilon.
     """

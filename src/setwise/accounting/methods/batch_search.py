@@ -196,8 +196,9 @@ class BatchSearch:
 
         Delta is that of a batch, mechanisms that are all chosen up front; `further` is larger than `x`. `choice` has
         the parameters t of the batch's randomized responses, one for each distinct epsilon; their losses are t and t -
-        epsilon. The caller divides by the rate to estimate at which epsilon delta has a wanted value. So the rate is at
-        least `CONFIG.slowest`, a positive number, also where delta does not fall or is 0.
+        epsilon. The caller divides by the rate to estimate at which epsilon delta has a wanted value. So that the
+        caller never divides by 0, the rate is at least `CONFIG.slowest`, a positive number, even where delta does not
+        fall or is 0.
         """
         delta_here, delta_further = self.at(choice, x).upper, self.at(choice, further).upper
         return (

@@ -164,8 +164,8 @@ class BatchBoundedRange:
         def evaluate(t: float) -> Bracket:
             """Return the bracket for delta if all randomized responses of the batch have the parameter `t`.
 
-            The losses of a response are t and t - epsilon. Delta is at the overall epsilon `x`, a variable of the
-            function around it. Each bracket is stored, so that no t is evaluated twice.
+            The losses of a response are t and t - epsilon. Delta is at the overall epsilon `x`, a parameter of the
+            function around this one. Each bracket is stored, so that no t is evaluated twice.
             """
             if t not in seen:
                 seen[t] = self.at(t, x)

@@ -127,7 +127,7 @@ def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
         """Return whether the two-valued loss with the lower value -exp(`logarithm`) is certified to be (xi, rho)-zCDP.
 
         The check uses a coarse grid of Renyi orders. The larger value `high`, `xi` and `rho` are variables of the
-        function around it.
+        function around this one.
         """
         return satisfies(TwoPointLaw(high, -math.exp(logarithm)), xi, rho, _FEW_CELLS)
 

@@ -228,9 +228,9 @@ class BasicSum:
 def pure_sum(uses: Iterable[Use], interaction: Interaction) -> CertifiedBound:
     """Return the bound on epsilon of all `uses` together at delta = 0: the sum of their largest losses.
 
-    The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). The bound
-    holds whatever the analyst may choose on the fly; `interaction`, which says what that is, is only recorded in the
-    result.
+    The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). `interaction`
+    says what the analyst may choose after seeing earlier answers. The bound holds for every interaction, so
+    `interaction` is only recorded in the result.
 
     >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper
     1.0

@@ -63,8 +63,8 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
     """Return the mu^2 of a Gaussian mechanism that dominates `uses` in any adaptive order, rounded up.
 
     The mu squared of a Gaussian mechanism is (sensitivity / sigma)^2. `uses` are pairs (guarantee, count). The result
-    is also a budget, in mu squared, from which the uses can be paid in any order. It is infinite if some use has no
-    finite price, that is, if no Gaussian mechanism is known that dominates it.
+    is also a budget of mu squared that is large enough to pay a price for each use, in whatever order the uses are
+    made. It is infinite if some use has no finite price, that is, if no Gaussian mechanism is known that dominates it.
 
     Theorem: docs/optimal-composition.md, Theorem 12 (any order).
     """
@@ -143,9 +143,9 @@ def _prices_across(use: Guarantee, points: Sequence[float]) -> list[float]:
     A payment crosses x if the balance is at least x before it and at most x after it. For example, a payment of 3 from
     a balance of 10 crosses every x from 7 to 10.
 
-    The price of a use is the higher, the less it leaves in the budget. But a payment that starts at x or above cannot
-    leave arbitrarily little, so its price has a bound. The caller adds such bounds up to find a budget that suffices
-    for every order of payments.
+    The less a use leaves in the budget, the higher is its price. But a payment that starts at x or above cannot leave
+    arbitrarily little, so its price is bounded. The caller adds such bounds up to find a budget that suffices for every
+    order of payments.
 
     Requires: `points` ascend.
     """
