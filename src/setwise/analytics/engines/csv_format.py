@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -239,6 +240,7 @@ def distinct(names: tuple[str, ...]) -> bool:
     return bool(names) and len(set(names)) == len(names) and all(names)
 
 
+@lru_cache(maxsize=64)
 def _characters(encoding: str) -> dict[int, str] | None:
     """Return the character of each byte 0 to 255 in a single-byte `encoding`; None for other encodings.
 
