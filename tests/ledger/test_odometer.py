@@ -61,6 +61,19 @@ def test_a_charge_without_a_stated_delta_is_summed_too(ledger):
     assert status.charged[1] <= charge_sum_delta(account.terms)
 
 
+@pytest.mark.parametrize(
+    "delta",
+    ["1" + "0" * 400, "[" * 100_000 + "]" * 100_000, '"a"', "null", "NaN"],
+    ids=["large", "nested", "text", "null", "nan"],
+)
+def test_a_delta_that_is_no_probability_counts_as_none(ledger, delta):
+    """One such request, which the ledger stores as the caller wrote it, made every status of its account fail."""
+    ledger.open_filter("ada", epsilon=4.0, delta=1e-6)
+    account = ledger.account("ada")
+    account.charge(uses("pure:0.5"), key="a", request=f'{{"spending": {{"delta": {delta}, "epsilon": 0.5}}}}')
+    assert account.status_by_entries().odometer.upper == pytest.approx(0.5)
+
+
 def test_random_charges_read_at_most_their_sum_while_their_deltas_fit(sqlite_ledger):
     order = random.Random(7)
     sqlite_ledger.open_filter("ada", epsilon=30.0, delta=1e-5)

@@ -36,12 +36,13 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return the part of an account's delta that the odometer keeps for adding up the epsilons of the charges.
+    """Return how large the sum of the charges' deltas may be if an odometer adds up the epsilons of the charges.
 
-    The odometer is the smallest of several bounds on the epsilon of all answers so far. One bound adds up the epsilons
-    of the single charges. It is valid only if the deltas of the charges add up to at most the part of delta that is
-    returned here: (delta - f) / 2, rounded down. delta is that of the account's `terms`, and f its part for outright
-    failures (events in which everything may be revealed). The other half is for the other bounds.
+    The odometer of an account is the smallest of several bounds on the epsilon of all answers so far. One of these
+    bounds adds up the epsilons of the single charges. It is valid at a certain delta only if the deltas of the charges
+    add up to at most this delta. The delta of the account's `terms`, less the part f for outright failures (events in
+    which everything may be revealed), is therefore divided: this bound gets the half that is returned here,
+    (delta - f) / 2, rounded down, and the other bounds get the other half.
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -50,12 +51,14 @@ def delta_of_request(request: str) -> float | None:
     """Return the delta of the budget that a question was asked with; None if its request states none.
 
     `request` is the text of the request, as the ledger stores it with the charge. The delta is in its JSON under
-    "spending" and "delta". None is also returned for text that is not JSON, and for a delta that is not between 0 and
-    1.
+    "spending" and "delta". None is also returned for text that cannot be parsed, and for a delta that is not between 0
+    and 1.
     """
     try:
         delta = float(json.loads(request)["spending"]["delta"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        # The caller of the ledger wrote the text: an integer of 400 digits is no float, and JSON may nest too deep. An
+        # error here would make the status of the whole account fail.
         return None
     return delta if 0.0 < delta < 1.0 else None
 
@@ -100,8 +103,8 @@ def sum_of_charges(
     Each charge counts with an epsilon and a delta such that its guarantees are together (epsilon, delta)-DP. There are
     two candidates, of which the one with the smaller epsilon counts: the epsilon at the delta that the question stated,
     or the sum of the largest privacy losses, whose delta is the probability of outright failure. If neither epsilon is
-    finite, the charge counts at a delta of 1% of the part of the account's delta that is kept for these sums
-    (`charge_sum_delta`).
+    finite, the charge counts with its epsilon at a fixed delta: 1% of `charge_sum_delta`, which is the most that all
+    these deltas may add up to.
 
     The result is None if even then some charge has no finite epsilon, or if there are over 500 different charges, which
     would take too long.
