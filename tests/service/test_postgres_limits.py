@@ -223,6 +223,21 @@ def test_long_statements_are_refused(door: tuple[Team, int]):
             connection.execute("SELECT %s", ["x" * LONGEST])
 
 
+def test_replaced_statements_count_towards_the_characters_that_a_connection_keeps(door: tuple[Team, int]):
+    """Each name was counted when it was new, so that small statements could be replaced by large ones without limit."""
+    names = [b"name%d" % number for number in range(30)]
+    long = b"SELECT 1 -- " + b"x" * (LONGEST - 1000)
+    with connect(door) as connection:
+        refusals = [
+            connection.pgconn.prepare(name, text).error_field(psycopg.pq.DiagnosticField.SQLSTATE)
+            for text in (b"SELECT 1", long)
+            for name in names
+        ]
+        assert refusals[:50] == [None] * 50
+        assert refusals[50:] == [b"53400"] * 10
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
 def query(text: str) -> bytes:
     return b"Q" + struct.pack("!I", len(text.encode()) + 5) + text.encode() + b"\0"
 

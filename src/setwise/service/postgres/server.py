@@ -555,12 +555,17 @@ Kept = TypeVar("Kept", Prepared, Portal)
 def _store_limited(store: dict[str, Kept], name: str, value: Kept) -> None:
     """Store `value` in `store` under `name`; raise `Rejected` if `store` has too many values or too much text.
 
-    `value` is a prepared statement, or a portal (a statement with its parameters). The limits keep a client from
-    filling the memory. A value of the same name is replaced without a check.
+    `value` is a prepared statement, or a portal (a statement with its parameters). It replaces a value of the same name,
+    which then no longer counts. The limits keep a client from filling the memory.
     """
-    characters = sum(len(each.text) for each in store.values()) + len(value.text)
-    if name not in store and (len(store) >= _MOST_KEPT or characters > _MOST_KEPT_CHARACTERS):
-        raise Rejected("53400", f"a connection keeps at most {_MOST_KEPT} prepared statements and portals")
+    others = [other.text for other_name, other in store.items() if other_name != name]
+    if len(others) >= _MOST_KEPT or sum(map(len, others)) + len(value.text) > _MOST_KEPT_CHARACTERS:
+        raise Rejected(
+            "53400",
+            f"a connection keeps at most {_MOST_KEPT} prepared statements and {_MOST_KEPT} portals, each with at most "
+            f"{_MOST_KEPT_CHARACTERS:,} characters in all",
+            "Close some of them.",
+        )
     store[name] = value
 
 
