@@ -63,6 +63,12 @@ def epsilon_after(text: str) -> str:
         ("SELECT set_config('setwise.epsilon', '2', true)", ""),
         ("SET setwise.epsilon = 2; SELECT set_config('setwise.epsilon', NULL, false)", ""),
         ("SET setwise.epsilon = 2; DISCARD ALL", ""),
+        ("SET setwise.epsilon = 1; BEGIN; SET LOCAL setwise.epsilon = DEFAULT", ""),
+        ("SET setwise.epsilon = 1; BEGIN; SET LOCAL setwise.epsilon TO DEFAULT; COMMIT", "1"),
+        ("SET setwise.epsilon = 1; BEGIN; SELECT set_config('setwise.epsilon', NULL, true)", ""),
+        ("SET setwise.epsilon = 1; BEGIN; SELECT set_config('setwise.epsilon', NULL, true); COMMIT", "1"),
+        ("BEGIN; SET LOCAL setwise.epsilon = 2; SET LOCAL setwise.epsilon = DEFAULT", ""),
+        ("BEGIN; SET setwise.epsilon = 2; SET setwise.epsilon = DEFAULT; COMMIT", ""),
     ],
 )
 def test_transactions_keep_and_restore_settings(text: str, value: str):

@@ -180,15 +180,20 @@ class SessionSettings:
     def _set(self, name: str, value: str, *, is_local: bool) -> None:
         """Store the `value` of the setting `name` as SET does or, with `is_local`, as SET LOCAL does.
 
-        A value of SET LOCAL lasts until the transaction ends. The value DEFAULT restores the default, also beyond the
-        transaction. Raises `Rejected` if the setting or the value is not allowed.
+        A value of SET LOCAL lasts until the transaction ends. The value DEFAULT stands for the setting's default. Raises
+        `Rejected` if the setting or the value is not allowed.
         """
         if name.startswith("setwise.") and name not in _DEFAULTS:
             known = ", ".join(setting for setting in _DEFAULTS if setting.startswith("setwise."))
             raise Rejected("42704", f"there is no setting {name}", f"The settings are {known}.")
         if value.upper() == "DEFAULT":
             self._local.pop(name, None)
-            self._values.pop(name, None)
+            if not is_local:
+                self._values.pop(name, None)
+            elif name in self._values:
+                # Hides the session's value, which holds again once the transaction ends. If it were deleted, later
+                # questions would spend the account's default epsilon instead of the session's.
+                self.keep(name, _DEFAULTS.get(name, ""), is_local=True)
             return
         if name == "client_encoding":
             if value.upper() not in _UTF8:
