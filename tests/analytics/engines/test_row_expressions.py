@@ -452,6 +452,15 @@ def test_deep_expressions_are_refused():
     assert RowReader(date(2024, 3, 1)).read(exp.column("n")) == ColumnValue("n")
 
 
+def test_refused_expressions_do_not_count_as_levels_of_later_ones():
+    """A reader that had refused 40 expressions took every later one for too deep."""
+    reader = RowReader(date(2024, 3, 1))
+    for _ in range(50):
+        with pytest.raises(InvalidParameter, match="not supported"):
+            reader.read(exp.Anonymous(this="ABS", expressions=[exp.Anonymous(this="SQUARE")]))
+    assert reader.read(exp.column("n")) == ColumnValue("n")
+
+
 def test_dates_before_today_are_folded():
     day = date(2024, 3, 1)
     assert READER.read(parse("SELECT CURRENT_DATE - INTERVAL '1 month' FROM t")[0].expressions[0]).value == date(

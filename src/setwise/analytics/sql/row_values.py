@@ -136,12 +136,12 @@ class RowReader:
         Raises: `InvalidParameter` if the node is not supported, or nests more than `DEEPEST` levels deep.
         """
         self._depth += 1
-        if self._depth > DEEPEST:
-            self._depth = 0
-            raise InvalidParameter(f"an expression over rows nests more than {DEEPEST} levels deep")
-        expression = self._read(node)
-        self._depth -= 1
-        return expression
+        try:
+            if self._depth > DEEPEST:
+                raise InvalidParameter(f"an expression over rows nests more than {DEEPEST} levels deep")
+            return self._read(node)
+        finally:
+            self._depth -= 1  # also after a refusal, because the parser goes on to name all problems of a statement
 
     def _read(self, node: exp.Expr) -> RowExpression:  # noqa: PLR0912 - one branch for each kind of node
         folded = self.constant_time(node)
