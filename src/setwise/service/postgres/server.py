@@ -555,8 +555,8 @@ Kept = TypeVar("Kept", Prepared, Portal)
 def _store_limited(store: dict[str, Kept], name: str, value: Kept) -> None:
     """Store `value` in `store` under `name`; raise `Rejected` if `store` has too many values or too much text.
 
-    `value` is a prepared statement, or a portal (a statement with its parameters). It replaces a value of the same name,
-    which then no longer counts. The limits keep a client from filling the memory.
+    `value` is a prepared statement, or a portal (a statement with its parameters). It replaces a value of the same
+    name, which then no longer counts. The limits keep a client from filling the memory.
     """
     others = [other.text for other_name, other in store.items() if other_name != name]
     if len(others) >= _MOST_KEPT or sum(map(len, others)) + len(value.text) > _MOST_KEPT_CHARACTERS:

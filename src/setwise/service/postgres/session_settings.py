@@ -180,8 +180,8 @@ class SessionSettings:
     def _set(self, name: str, value: str, *, is_local: bool) -> None:
         """Store the `value` of the setting `name` as SET does or, with `is_local`, as SET LOCAL does.
 
-        A value of SET LOCAL lasts until the transaction ends. The value DEFAULT stands for the setting's default. Raises
-        `Rejected` if the setting or the value is not allowed.
+        A value of SET LOCAL lasts until the transaction ends. The value DEFAULT stands for the setting's default.
+        Raises `Rejected` if the setting or the value is not allowed.
         """
         if name.startswith("setwise.") and name not in _DEFAULTS:
             known = ", ".join(setting for setting in _DEFAULTS if setting.startswith("setwise."))
