@@ -1,9 +1,9 @@
-"""Mechanisms for questions that are paid with an account's registered uses (`Draws`).
+"""Mechanisms for questions that are paid with guarantees which an account registered in advance (`Draws`).
 
-Registered uses are privacy guarantees, with counts, that were fixed when the account was opened. A question names which
-of them it uses: one guarantee, such as `pure:0.1`, for each noisy count, and another one, such as `bounded-range:0.1`,
-for each selection of a group by the exponential mechanism. This module returns a mechanism that has exactly these
-guarantees.
+When such an account was opened, a list of privacy guarantees was fixed, each with the number of mechanism runs that it
+may pay for. A question names the guarantees that pay for it: one, such as `pure:0.1`, for each noisy count, and another
+one, such as `bounded-range:0.1`, for each selection of a group by the exponential mechanism. This module returns a
+mechanism that has exactly these guarantees.
 """
 
 from collections.abc import Sequence
@@ -264,11 +264,11 @@ def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
 
     The delta is the probability with which the threshold fails to hide a group. The question is paid with privacy
     guarantees that an account has registered in advance. If the question states the delta (`draws.threshold_delta`), it
-    is returned. Otherwise the account, whose status is `status`, must have registered guarantees approx:0,DELTA with
-    exactly one DELTA, which is returned.
+    is returned. Otherwise the delta is looked up in `status`, the status of the account: among its registered
+    guarantees, those with epsilon 0 are meant for thresholds. If all of these have the same delta, it is returned.
 
-    Raises: `InvalidParameter` if the question states no delta, and the account has no such guarantee, or some with
-    different deltas, or is not of the kind "setwise".
+    Raises: `InvalidParameter` if the question states no delta, and the account has no such guarantee, or several with
+    different deltas, or is not an account that pays with registered guarantees (the kind "setwise").
     """
     if draws.threshold_delta is not None:
         return Fraction(draws.threshold_delta)

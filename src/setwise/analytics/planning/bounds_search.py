@@ -94,7 +94,8 @@ class FoundBounds:
 class Search:
     """The private search for the bounds that `query` leaves open. It runs before the mechanism of the answer.
 
-    - `remaining` is the (epsilon, delta) that the search leaves to the answer. It is charged before the search, too.
+    - `remaining` is the (epsilon, delta) that the search leaves to the answer. Search and answer are charged together,
+      before the search runs.
     - `bounds` is the mechanism that finds clipping bounds. It runs once for each of `measures`. A measure is a number
       per user, such as the user's sum of a column.
     - `groups` is the mechanism that finds the limit on the groups in which one user counts; None if the query states
@@ -128,8 +129,10 @@ class Search:
     def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
         """Return the request to the engine for the exact counts of users from which this search chooses bounds.
 
+        The search adds noise to the counts before it uses them.
+
         - For clipping bounds, the engine counts the users in bins of values whose ends are powers of two.
-        - For bounds on a user's groups or rows, it counts the users with 1, 2, 3, .. of them.
+        - For limits on a user's groups or rows, it counts the users with 1, 2, 3, .. groups or rows.
 
         `query_aggregation` is the request for the query itself. Its filter, groups and user column are kept, and its
         counts or sums are replaced by these counts of users, which are added up over all groups.
@@ -194,11 +197,11 @@ class Search:
         - The limit on a user's groups is None if the query states it.
         - There is one limit on a user's rows in a group for each of `row_measures`, the kinds of rows that the query
           counts.
-        - The largest count is a rough estimate of the count that the largest group will have; None if the search asks
-          neither about groups nor about rows of users.
+        - The largest count is a rough estimate of the count that the largest group will have; None if the search is
+          about clipping bounds only.
 
-        All limits are chosen together, because the noise is proportional to the limit on rows and grows with the limit
-        on groups.
+        All limits are chosen together, because each limit affects the noise of the same answer: it is proportional to
+        the limit on rows, and grows with the limit on groups.
 
         - `table` has the exact numbers of users with 1, 2, 3, ... groups or rows, to which this method adds noise.
         - `steps` is the largest limit on rows that may be chosen.
@@ -255,10 +258,11 @@ class Search:
     def _noise_of_row(self, contributions: int) -> float:
         """Estimate how much the answer's noise grows, in rows, if one more row of each user counts in a group.
 
-        The caller compares the growth with the rows that a limit on a user's rows leaves out. Only the left-out rows in
-        each user's largest group are known, while the noise is that of all groups. So the noise of all groups is
-        divided by a guess of the number of groups in which a user has left-out rows: the midpoint between 1 and the
-        most groups in which a user counts, which is at most `contributions`.
+        The caller weighs this growth against the rows that a limit on a user's rows would leave out. These rows are
+        known for one group of each user only, the group in which the user has the most rows. The noise is that of all
+        groups. To compare like with like, the noise is divided by the number of groups in which a user has rows that
+        are left out. This number is not known, and is taken to be the midpoint between 1 and the most groups in which a
+        user counts, which is at most `contributions`.
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -267,10 +271,10 @@ class Search:
 
     @property
     def _group_count(self) -> int:
-        """The number of groups whose noise the search adds up when it chooses a limit on a user's groups or rows.
+        """The number of groups whose noise is added up when the search chooses a limit on a user's groups or rows.
 
-        A higher limit leaves fewer rows out, but all counts need more noise. So the search compares the noise of this
-        many groups together with what a limit leaves out.
+        A higher limit leaves fewer rows out, but all counts then need more noise. So the search weighs two numbers: the
+        rows that a limit leaves out, and the noise of this many groups.
 
         - For a top k, the number is `k`.
         - For public groups, it is the number of these groups.
@@ -283,8 +287,9 @@ class Search:
     def _noise_at(self, bound: int) -> float:
         """Estimate the total noise of an answer, in users, if a user counts in at most `bound` groups.
 
-        The total is the noise scale of one group's number of users, times the number of groups. The search for a bound
-        compares it with the number of (user, group) pairs that `bound` leaves out, which is also a number of users.
+        The total is the noise scale of one group's number of users, times the number of groups that an analyst is
+        expected to read (`_group_count`). The search for a bound compares the total with the number of (user, group)
+        pairs that `bound` leaves out, because each pair is one user missing in one group.
         """
         return self._group_count * self._expected_error.noise_scale(bound)
 
@@ -294,8 +299,9 @@ class Search:
         Bounds are the most groups or rows in which a user counts, and the clipping bounds of sums, means and quantiles.
         `schema` describes the table.
 
-        `steps` limits how much one user adds, because noise for larger amounts could not be sampled: at most `steps`
-        rounding steps to a sum of integers, and at most `steps` rows to a count.
+        `steps` limits how much one user adds to a sum of integers, in rounding steps (multiples of which are added up),
+        and how many rows of a user count. The noise is in proportion to what one user may add, and larger noise could
+        not be sampled.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
         rows = dict(zip(self.row_measures, found_bounds.rows, strict=True))
@@ -399,12 +405,13 @@ def open_bounds(query: Query) -> list[str]:
 def budgeted_query(query: Query, steps: int) -> Query:
     """Return `query` with the costliest bounds that its private search could find, to plan it before the search.
 
-    The planner plans the result before anything is charged. If this plan fits the budget, so does the plan after the
-    search.
+    The planner plans the returned query before anything is charged. If its plan fits the budget, so does the plan with
+    the bounds that the search then finds.
 
     `steps` limits what the search may find: a user adds at most `steps` rounding steps to a sum, and at most `steps`
-    rows to a count. In the result these limits are 16 times as large (`_STEPS_MARGIN`), so that the noise scale planned
-    for the result is at least that of any plan after the search, whatever mechanism the planner then chooses.
+    rows to a count. In the returned query these limits are 16 times as large (`_STEPS_MARGIN`). The planner may choose
+    another mechanism after the search than before it; with this margin, the noise scale planned before is at least the
+    one planned afterwards, whichever mechanism is chosen.
     """
     statistics = tuple(
         # The margin makes this noise scale at least that of any later plan: if it can be sampled, so can the later

@@ -40,11 +40,12 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
 
 
 def ranks_note(query: Query, choice: GroupStatistics, release: GroupRelease) -> str:
-    """Return a clause that says by how many users the ranks of the quantiles of `query` may be off.
+    """Return a phrase that says by how many users the ranks of the quantiles of `query` may be off.
 
-    The clause is "" if `query` asks for no quantile. `choice` is the mechanism that released the estimates in
-    `release`. So that a reader can judge the error in rank, the clause also states how many users the groups have, if
-    these noisy numbers were released, or else below how many users a quantile may be noise alone.
+    `choice` is the mechanism that released the estimates in `release`. The phrase is "" if `query` asks for no
+    quantile. It also helps a reader to judge the error in rank. If noisy numbers of users were released, it states how
+    many users the groups have. Otherwise it states the size below which a group is so small that its quantile may be
+    noise alone.
     """
     pairs = zip(query.statistics, choice.statistics, strict=True)
     ranks = [
@@ -72,10 +73,11 @@ def statistics_note(
 
     - `number` is the phrase for what an interval is about, such as "the exact number", and `confidence` is the
       probability with which an interval contains this number.
-    - `in_rounds` is True if separate noisy passes over the table chose the groups. If it is False, the groups may have
-      been chosen because their noisy numbers of users are high. An interval of a number of users then contains the
-      exact number with probability `confidence` only on average over all groups, and the sentences say so.
-    - `ranks` is a clause about the ranks of quantiles (`ranks_note`).
+    - `in_rounds` is True if the groups were chosen in separate noisy passes over the table. If it is False, the groups
+      may have been chosen because their noisy numbers of users, which the answer also shows, are high. The intervals of
+      these numbers then contain the exact numbers with probability `confidence` only on average over all groups, and
+      the sentences say so.
+    - `ranks` is a phrase about the ranks of quantiles, made by `ranks_note`.
     """
     sure = f"{float(confidence):.0%}"
     sentences = []
@@ -122,8 +124,8 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
 def _users_of_groups(query: Query, release: GroupRelease) -> list[float | None]:
     """Return the noisy number of users of each group in `release`; None for groups whose number was not released.
 
-    If `query` asks for the number of users, the result has these estimates. Otherwise it has the numbers of users by
-    which the groups were found.
+    If `query` asks for the number of users, these are the estimates in the answer. Otherwise they are the noisy numbers
+    that the search for private groups released when it found the groups.
     """
     counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
     return [row[counts[0]].value for row in release.estimates] if counts else list(release.users)

@@ -242,10 +242,10 @@ class JointPlan:
 
     - `parts` are the plans of the SELECTs, in order.
     - `plan` is the plan of the whole statement: the mechanism runs of all `parts`, and their certified joint cost.
-    - `budgets` has one budget per SELECT. It is written into the SELECT's request, the text by which a repeated
-      statement is recognised. If the statement states an (epsilon, delta) or registered guarantees, every SELECT has
-      this same budget. If the statement states an accuracy, a SELECT has the (epsilon, delta) with which it reaches the
-      accuracy.
+    - `budgets` has one budget per SELECT, which is a part of the SELECT's request text. If a statement is asked again,
+      its request texts are equal, so it is recognised and not charged again. If the statement states an (epsilon,
+      delta) or registered guarantees, every SELECT has this same budget. If the statement states an accuracy, a SELECT
+      has the (epsilon, delta) with which it reaches the accuracy.
     """
 
     parts: tuple[ExecutablePlan, ...]

@@ -1,8 +1,8 @@
 """Choice of the limits on one user: in how many groups a user counts, and with how many rows in each group.
 
 Wider limits leave out fewer rows, but need more noise, and private groups are then shown only from a higher count on.
-The limits chosen here make the expected error of the whole answer smallest, where a group that is not shown counts as a
-group shown with 0. The choice reads noisy numbers only, so it costs no privacy.
+The limits chosen here make the expected error of the whole answer smallest. A group that the answer does not show is an
+error too, as large as the group's count. The choice reads noisy numbers only, so it costs no privacy.
 """
 
 import math
@@ -61,7 +61,8 @@ class LikelyUsers:
     and 30 with two. If the search is about rows, `numbers[i]` is the number of rows in the group in which a user has
     the most rows.
 
-    `distinct` says that distinct values are counted and not rows. Several users may have the same value.
+    `distinct` says that `numbers` are numbers of distinct values and not of rows. Several users may have the same
+    value, so the distinct values of a group are fewer than those of its users added up.
     """
 
     numbers: NDArray[np.float64]
@@ -78,13 +79,14 @@ class LikelyUsers:
 class ExpectedError:
     """Computes the expected error of an answer, in rows, for given limits on one user's groups and rows.
 
-    The limits with the smallest error are chosen.
+    The caller tries several limits, and chooses those with the smallest error.
 
     - `epsilon` and `delta` are the budget of the answer.
-    - `groups` is the number of groups that the analyst is expected to read, whose noise is added up.
+    - `groups` is the number of groups that the analyst is expected to read; the error includes the noise of this many
+      groups.
     - `most` is the most groups that the answer can show: k, or the number of public groups. None if any number of
       private groups may be shown, or if the answer has no groups.
-    - `is_hidden` says that groups are private, so that groups of low counts are not shown.
+    - `is_hidden` says that the answer does not show private groups with low counts.
     """
 
     epsilon: float

@@ -155,7 +155,8 @@ class ExecutablePlan:
     - `shows_counts` is False if the question asked for the labels of groups only, without their counts.
     - `total` is the question's own (epsilon, delta). It is None if the question is paid with guarantees that an account
       registered in advance.
-    - `from_text` are the columns that the plan reads whose cells are text, parsed as another kind such as integers.
+    - `from_text` are the columns that the plan reads and that the table stores as text, such as those of a CSV file;
+      the engine parses each as its declared type, such as integer.
     - `version` is the version of a lake table (Delta or Iceberg); "" for other tables.
     - `axes` says for each group column whether its labels are names, numbers or times.
     - `in_utc` are the columns of times with a time zone whose periods, such as days, are group keys. The periods begin
@@ -527,9 +528,11 @@ _UNSIGNED = ("UBIGINT", "UInt64")
 def _is_weighable(query: Query, schema: Schema) -> bool:
     """Return whether the private groups of `query` can be found in rounds: several noisy passes over the table.
 
-    `schema` describes the table. Groups cannot be found in rounds if the query has no groups, if the rows do not name
-    users (a table of `Session.prepare`), or if a group column holds unsigned 64-bit integers, which may exceed 2^63 and
-    so do not fit into the list of found labels.
+    `schema` describes the table. Groups cannot be found in rounds in three cases:
+    - The query has no groups.
+    - The rows do not name users, as in a table that `Session.prepare` stored.
+    - A group column holds unsigned 64-bit integers. The groups that one round finds are passed to the next one as a
+      list of labels, which holds signed integers below 2^63 only.
     """
     columns = [group_of(text, schema).labels(schema) for text in query.groups]
     return bool(columns) and not schema.prepared and not any(column.native in _UNSIGNED for column in columns)

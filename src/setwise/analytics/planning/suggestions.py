@@ -51,9 +51,10 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
 def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
     """Return a list with one phrase that suggests a lower limit on the rows of one user in a group, or an empty list.
 
-    With a lower limit, counts of rows need less noise, so items (groups) are shown from a smaller count on, but fewer
-    rows of users who have many are counted. Limits of 16 and 4 rows are tried in this order, if they are below the
-    limit of `query`. The phrase is about the first with which an item of a count of `most` would be shown.
+    With a lower limit, counts of rows need less noise, so an item (a group) is shown from a smaller count on. But of
+    users with many rows in a group, fewer rows are counted. Limits of 16 and 4 rows are tried in this order, if they
+    are below the limit of `query`. The phrase is about the first limit with which an item whose count is `most` would
+    be shown, such as "at least 120 if at most 16 rows of a user count in an item".
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
@@ -72,10 +73,10 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
 def _by_contributions(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
     """Return a list with one phrase that suggests a lower limit on the groups of one user, or an empty list.
 
-    With a lower limit, counts need less noise, so items (groups) are shown from a smaller count on. Limits of 20, 5 and
-    1 groups are tried in this order, if they are below the limit of `query`. The phrase is about the first of them with
-    which an item of a count of `most` would be shown, such as "at least 120 with contributions = 5 (at most 5 items of
-    a user)". Here 120, at most `most`, is the count from which on items are shown.
+    With a lower limit, counts need less noise, so an item (a group) is shown from a smaller count on. Limits of 20, 5
+    and 1 groups are tried in this order, if they are below the limit of `query`. The phrase is about the first limit
+    with which an item whose count is `most` would be shown, such as "at least 120 with contributions = 5 (at most 5
+    items of a user)". Here 120, at most `most`, is the count from which on items are shown.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
@@ -111,9 +112,10 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
     """Return the count from which on an item (a private group) is shown with probability 95%; None if it is not known.
 
-    Some mechanisms show every item above a fixed threshold; the result is then this count. Others show the items with
-    the highest counts; the result is then the distance by which an item's count must exceed the highest count that is
-    not shown. The result is None if the answer has no detection threshold, or if planning fails.
+    The result is the larger of two counts. The first is the count with which an item exceeds the threshold of the
+    mechanism. The second matters only if the mechanism shows the items with the highest noisy counts: it is the
+    distance by which an item's count must exceed the highest count that is not shown. The result is None if the answer
+    has no detection threshold, or if planning fails.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
     over the table).
