@@ -105,7 +105,7 @@ class Aggregation:
 
     @property
     def needs_salt(self) -> bool:
-        """Whether the SQL needs a secret salt (a random number), which decides what is counted of a user at random.
+        """Whether the SQL needs a secret salt, a random number that decides which groups or values of a user count.
 
         True if each user is counted only in some of their groups, or if a measure (an integer that each user adds to a
         group) counts only some of the user's distinct values.

@@ -190,8 +190,9 @@ class StatementBuilder:
         """Return the text of a SELECT with one row (u, g0, g1, ..., n) per user and group, for counts with limits.
 
         Column u is the user, and columns g0, g1, ... are the labels of the group. If `aggregation.value` is set, column
-        n is the sum of its values in the user's rows of the group. Otherwise n counts these rows; but if `per_item` is
-        1, n is always 1, because a user then adds at most 1. `rows` is the SQL statement of the rows.
+        n is the sum of its values in the user's rows of the group. Otherwise n is the number of these rows, or, if
+        `aggregation.per_item` is 1, always 1: a user then adds at most 1, so the rows need not be counted. `rows` is
+        the SQL statement of the rows.
         """
         if aggregation.value is None and aggregation.per_item == 1:
             # the engine need not count the rows
@@ -258,9 +259,10 @@ class StatementBuilder:
         """Return the text of a SELECT of the groups (items) in which users count, one row per user and group.
 
         Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas. The column n is what
-        the user adds to the group. If `aggregation.per_item` is 1, every user adds 1, and n may be missing. `pairs` is
-        the SQL statement of all pairs of a user and a group. A user counts in the `aggregation.contributions` groups
-        with the smallest hashes, which the SQL expression `salt` makes random.
+        the user adds to the group. It may be missing in the result if `aggregation.per_item` is 1, because every user
+        then adds 1. `pairs` is the SQL statement of all pairs of a user and a group. A user counts in the
+        `aggregation.contributions` groups with the smallest hashes. The SQL expression `salt`, a secret number that
+        enters the hashes, makes them random.
         """
         labels = label_columns(aggregation)
         hashed = self.dialect.rank_hash("u", labels.split(", "), salt)
@@ -278,10 +280,11 @@ class StatementBuilder:
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
         """Return the text of a SELECT of (g0, g1, ..., weight, root, share): three sums over users for each group.
 
-        The private search for groups (partition selection) adds noise to the sums. A user with k groups adds to each of
-        these about 2^20/sqrt(k) as weight, 2^14/sqrt(k) as root and 2^14/k as share, rounded down. The noisy weights
-        decide which groups are found; before that, noisy totals of shares and roots estimate the number of users and
-        how many groups they have on average.
+        g0, g1, ... are the labels of the group. A user with k groups adds three integers, rounded down, to each of
+        these groups: about 2^20/sqrt(k) to its sum weight, 2^14/sqrt(k) to its sum root, and 2^14/k to its sum share.
+        The private search for groups (partition selection) adds noise to the sums. The noisy weights decide which
+        groups are found; before that, noisy totals of shares and roots estimate the number of users and how many groups
+        they have on average.
 
         `aggregation` names the group columns, and limits the number k of a user's groups. `pairs` is the SQL statement
         with one row (g0, g1, ..., u) per user u and group.
@@ -568,9 +571,9 @@ class StatementBuilder:
         """Return the text of a SELECT of (g0, count), the label and count of each group, from a prepared dataset.
 
         A prepared dataset stores rows (item, n, rank, users): `users` users have the group `item` at position `rank` of
-        a random order of their groups, and each adds n to it. Ranks up to `aggregation.contributions` count, so that
-        the counts have the same distribution as those of the original table. `conditions` are further SQL conditions on
-        stored rows.
+        a random order of their groups, and each adds n to it. If `aggregation.contributions` is k, only rows with a
+        rank up to k count. So each user counts in at most k groups, chosen at random, as if the groups were chosen now
+        from the original table. `conditions` are further SQL conditions on stored rows.
         """
         all_conditions = list(conditions)
         if aggregation.contributions is not None:

@@ -90,8 +90,9 @@ class DerivedTable:
         """Return the columns of the derived table after `step`, one of the steps (such as filters) that compute it.
 
         - `schema` has all columns before `step`.
-        - `observed` names the columns that `step`, a later step or the query reads. If `step` has window functions that
-          sort equal rows, its result keeps no other column of `schema`.
+        - `observed` names the columns that `step`, a later step or the query reads. A step with a window function such
+          as ROW_NUMBER must put rows that are equal in its ORDER BY into a fixed order, by further columns. It uses the
+          columns `observed` for this, and its result has no other column of `schema`.
         - `source` has the columns of the source table, before the first step. A step that joins a user's rows reads the
           source table a second time, and so needs them.
         """
@@ -109,9 +110,9 @@ class DerivedTable:
     def _observed_columns(self) -> list[set[str]]:
         """Return, for each step (such as a filter), the names of its input columns that this step or a later one reads.
 
-        Columns that the query reads after the last step are included: those named in the field `outputs` or, if it is
-        None, those that the analyst's statement mentions. Steps with window functions sort equal rows by these columns.
-        A set may have names that the input lacks.
+        The columns that the query reads after the last step count as well. These are the columns named in the field
+        `outputs` or, if it is None, all that the analyst's statement mentions. A step with window functions sorts rows
+        that are equal in an ORDER BY by these columns. A set may have names that the input lacks.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -123,10 +124,10 @@ class DerivedTable:
     def _named_columns(self) -> set[str]:
         """Return the names of all columns, of the source table or computed, that the analyst's SQL statement mentions.
 
-        The caller needs them if it is not known which columns the query reads: window functions then sort ties (rows
-        that are equal in an ORDER BY) by these columns. The column "t.c" of a joined table t is included if the
-        statement mentions c. Only steps that add window functions record the names in the statement (`AddWindows.ties`,
-        in lower case); without such a step the result is empty.
+        The caller needs the names if it is not known which columns the query reads: window functions then sort ties
+        (rows that are equal in an ORDER BY) by these columns. A name "t.c", for column c of a joined table t, is in the
+        result if the statement mentions c. Only steps that add window functions record which names the statement
+        mentions (`AddWindows.ties`, in lower case); without such a step the result is empty.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -203,12 +204,12 @@ class DerivedTable:
 
 
 def _expanded_lengths(step: Step, lengths: dict[str, int], schema: Schema, dialect: Dialect) -> dict[str, int]:
-    """Return {computed column: length of its SQL in characters, as an engine expands it}, for columns after `step`.
+    """Return {computed column: number of characters of its SQL after expansion} for the columns after `step`.
 
-    Some engines put the SQL of a computed column in place of its name. If subqueries are nested, the text can so become
-    too long for the engine, and this function raises an error before. Engines do not expand names across an
-    aggregation, window or join, so after such a `step` the result is {}. `lengths` has these lengths before `step`, and
-    `schema` has all columns before `step`. `dialect` writes the SQL.
+    Some engines expand SQL: they put the expression of a computed column in place of each use of its name. In nested
+    subqueries the text can double again and again, so this function raises an error before an engine gets it. Engines
+    do not expand names across an aggregation, window or join, so after such a `step` the result is {}. `lengths` is the
+    same dict for the columns before `step`, and `schema` has all columns before `step`. `dialect` writes the SQL.
     Raises: `InvalidParameter` if a text becomes too long for engines.
     """
 
@@ -243,12 +244,12 @@ _SOURCE_ROWS = "source_rows"
 
 
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
-    """Return the columns of `schema`, the table before `step`, that the step can read and its result can keep.
+    """Return the columns that `step` may read from its input and keep in its result; `schema` has all input columns.
 
-    These are all columns, unless the step has window functions whose values depend on the order of ties (rows that are
-    equal in an ORDER BY). Such a step sorts ties by all columns that it can read, so it is given only the columns
-    `observed`, which this step, a later step or the query reads. If rows are equal in all of these, their order changes
-    no result.
+    The result has all columns, unless the step has window functions whose values depend on the order of ties (rows that
+    are equal in an ORDER BY). Such a step sorts ties by all columns that it may read. It may therefore read only the
+    columns `observed`, which this step, a later step or the query needs: the order of rows that are equal in all of
+    these columns changes no result.
     """
     if not _sorts_ties(step):
         return schema
@@ -268,7 +269,7 @@ def _columns_before(step: Step, wanted: set[str]) -> set[str]:
     """Return the names of the input columns of `step` that must be read to get the columns `wanted` of its output.
 
     A step is a filter, for example, or adds computed columns. The result has the columns that the step itself reads,
-    and those of `wanted` that it does not compute.
+    and the columns in `wanted` that come from its input because the step does not compute them.
     """
     match step:
         case AddColumns(columns):
@@ -406,10 +407,11 @@ def _windows_sql(step: AddWindows, relation: str, schema: Schema, dialect: Diale
 
 
 def _depends_on_ties(window: UserWindow) -> bool:
-    """Return whether the values of the window function `window` depend on the order of rows that its ORDER BY ties.
+    """Return whether the values of the window function `window` depend on the order of ties.
 
-    True for ROW_NUMBER, LAG, LEAD, FIRST_VALUE, and an aggregate over the current row and n rows before it. The caller
-    then sorts tied rows by further columns, so that all engines compute the same values.
+    Ties are rows that are equal in the ORDER BY of the function. True for ROW_NUMBER, LAG, LEAD, FIRST_VALUE, and an
+    aggregate over the current row and n rows before it. The caller then sorts ties by further columns, so that all
+    engines compute the same values.
     """
     return window.function in _SORTED_BY_CONTENT or window.preceding is not None
 
@@ -493,8 +495,8 @@ def _window(window: UserWindow, user: Column, ties: Sequence[str], schema: Schem
 def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]:
     """Return two SQL sort keys, in `dialect`, for the ORDER BY key `key`, which is computed from columns of `schema`.
 
-    The first sort key places nulls before or after the other values, as `key` says. The second sorts the values, with
-    DESC if the order is descending.
+    The first key places nulls before or after the other values, as `key` says. The second sorts the values. For x DESC
+    with nulls last, the keys are (CASE WHEN x IS NULL THEN 1 ELSE 0 END, x DESC).
     """
     value = compile_expression(key.expression, schema, dialect)
     null, other = (0, 1) if key.nulls_first else (1, 0)

@@ -129,8 +129,8 @@ class Measures:
 
         A measure is an integer that each user adds to a group, such as a sum of a column. The expressions give integers
         or null, except for counts of distinct values, which need the table's own values. For a private search for
-        clipping bounds, a number beyond -2^40 or 2^40 is split over two columns: one has the number clipped to this
-        range, and the other, among the last columns, has the part beyond it.
+        clipping bounds, a number beyond -2^40 or 2^40 is split over two columns, so that sums cannot overflow 64 bits:
+        one column has the number clipped to this range, and the other, among the last columns, has the part beyond it.
         """
         sources = list(self._sources().values())
         values = [self._row_value(measures) for measures in sources]
@@ -239,8 +239,8 @@ class Measures:
     def _is_whole(self, measure: Measure) -> bool:
         """Return whether the integers of `measure`'s column are summed as they are, without conversion to a small unit.
 
-        True for an integer column, unless `Measure.rows`, a limit on the rows of a user, is set: each value is then
-        clipped by itself, and converted like the numbers of other columns.
+        True for an integer column, unless `Measure.rows`, a limit on the rows of a user, is set. With this limit each
+        value is clipped before it is added, and is converted like the numbers of other columns.
         """
         return self.schema.column(str(measure.column)).kind is Kind.INTEGER and measure.rows is None
 
@@ -289,11 +289,16 @@ class Measures:
     def _user_value(self, measure: Measure) -> str:
         """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing.
 
-        The integer is (x - `origin`) / `step`, rounded and clipped to `least` .. `most`, where these four names are
-        fields of `measure`, and x is computed from the user's rows, as their sum or mean. If `measure.rows` is set, the
-        clipped mean is multiplied by the number of values, at most `measure.rows`. If `measure.doubling`, the integer
-        is the number, -85 to 85, of the range between powers of two that holds x. The SQL refers to the columns of
-        `user_sums`.
+        The SQL refers to the columns of `user_sums`, which are computed from the user's rows in the group. For a count,
+        the integer is the number of rows or values, at most `measure.most`. A number of groups is not known here, so
+        `measure.least` stands for it. Otherwise let x be the sum, mean, least or greatest of the user's values, as
+        `measure` says. The integer is then (x - `origin`) / `step`, clipped to `least` .. `most` and rounded, where
+        these four names are fields of `measure`. There are two exceptions:
+
+        - If `measure.rows` is set, the clipped mean is multiplied by the user's number of values, at most
+          `measure.rows`.
+        - If `measure.doubling` is set, the integer is the index, -85 to 85, of the range between powers of two that
+          holds x.
         """
         if measure.column is None:  # for a number of groups only the least is known here; `_counted_groups` replaces it
             return self.dialect.int64(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
@@ -331,7 +336,7 @@ _EXTREMES = {-1: "l", 1: "h"}
 
 
 def _doubling_bin(number: str) -> str:
-    """Return a SQL expression for the number, -85 to 85, of the range (bin) that holds the SQL number `number`.
+    """Return a SQL expression for the index, -85 to 85, of the range (bin) that holds the SQL number `number`.
 
     A private search for clipping bounds counts users in these ranges, each of which ends at a power of two. With e =
     `LEAST_EXPONENT` = -20, bin 0 holds -2^e to 2^e, and bin i > 0 the numbers x with 2^(e+i-1) < x <= 2^(e+i). Bin 21,
@@ -339,7 +344,7 @@ def _doubling_bin(number: str) -> str:
     """
 
     def place(positive: str) -> str:
-        """Return a SQL expression for the number i, 1 to 85, of the range 2^(e+i-1) .. 2^(e+i) that holds `positive`.
+        """Return a SQL expression for the index i, 1 to 85, of the range 2^(e+i-1) .. 2^(e+i) that holds `positive`.
 
         `positive` is the SQL expression of a number greater than 2^e, with e = `LEAST_EXPONENT`. Numbers above all
         ranges have i = 85.

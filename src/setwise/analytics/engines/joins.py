@@ -125,7 +125,8 @@ class Relation:
 
     - `rows` is the approximate number of rows, or None if metadata does not state it.
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
-    - `origin` is the name of the table, by which its changes are later noticed. None for joins and derived tables.
+    - `origin` is the name of the table, by which a fingerprint of it can be computed again later, to notice changes of
+      its rows. None for joins and derived tables, whose changes cannot be noticed.
     """
 
     text: str

@@ -511,7 +511,7 @@ class _Compiler:
     def _conversion(self, function: Function, argument: RowExpression) -> Value:
         """Return the SQL and the type of `argument` converted by `function` to an integer, a float, a date or text.
 
-        A condition becomes the integer 1 or 0, also if it is converted to a float.
+        A condition (true or false) becomes the integer 1 or 0, even if `function` converts to a float.
         Raises: `InvalidParameter` for values that cannot be converted.
         """
         if function is Function.TO_DATE:

@@ -464,9 +464,9 @@ def _choices(expression: Case | Call) -> list[RowExpression] | None:
 def _first_of_month(number: int) -> date:
     """Return the first day of month number `number`, which is 12 y + m - 1 for month m of year y.
 
-    It serves to find the dates that a shift by months would move out of the years 1 to 9999. A `number` below 12 is a
-    month before the year 1, and gives 0001-01-01. `number` must be below 120,000, because Python's dates end with the
-    year 9999.
+    The caller compares dates with this day, to find those that a shift by months would move out of the years 1 to 9999.
+    A `number` below 12 is a month before the year 1, and gives 0001-01-01. `number` must be below 120,000, because
+    Python's dates end with the year 9999.
     """
     year, month = divmod(max(number, 12), 12)
     return date(year, month + 1, 1)

@@ -258,9 +258,10 @@ def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> 
 def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
-    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. A cell that is not a
-    date in `grammar.date_format` may be a date as 2024-01-02, which is read as well, and stays unchanged. If the format
-    itself begins with the year, such a cell becomes null instead.
+    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. With the date format
+    %d.%m.%Y in `grammar`, for example, 2.1.2024 10:30 becomes 2024-01-02 10:30. A cell that is not in the format stays
+    unchanged, because dates such as 2024-01-02 are read as well. But if the format itself begins with the year, such a
+    cell becomes null.
     """
     if grammar.date_format is None:
         return text

@@ -25,7 +25,7 @@ with 10,000 of them the process ends with a segmentation fault."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellCount:
-    """Exact counts (no noise) of the cells of the column `name`, which is read as the type `kind`.
+    """Exact counts (no noise), for the data holder only, of the cells of the column `name`, read as the type `kind`.
 
     - `from_text` says whether the source stores the column as text.
     - `filled` is the number of cells that are neither null nor a word that stands for an empty cell, such as NA.
@@ -43,7 +43,7 @@ class CellCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCount:
-    """Exact counts (no noise) of a table: its number of `rows`, and the counts of its `columns`.
+    """Exact counts (no noise), for the data holder only, of a table: its number of `rows`, and counts of its `columns`.
 
     `users` is the number of distinct values of the user column, converted to the type as which the column is read. It
     is None if no user column was given.
@@ -85,7 +85,7 @@ def count_repeated_headers(table: DuckDBTable) -> int:
     """Return the number of rows of a CSV table in which every cell is the name of its column, in upper or lower case.
 
     Such a row is the header of a second file: it stands among the rows if two files were joined with cat. A byte order
-    mark before it is ignored.
+    mark before it is ignored. The number has no noise, so it is for the data holder only.
     """
     with scanning(table) as connection:
         with connection.cursor() as cursor:
@@ -116,6 +116,8 @@ def count_cells(
     columns: Collection[str] | None = None,
 ) -> TableCount:
     """Return the exact numbers (no noise) of rows, of filled cells and of readable cells of `table`.
+
+    The numbers are for the data holder only.
 
     - `types` maps text columns to the types as which their cells are to be read. The types of other text columns are
       guessed from the first 20,000 rows.
@@ -216,9 +218,10 @@ def _guess_types(
 def _is_code(grammar: CellGrammar) -> str:
     """Return a SQL aggregate that says whether the digits in the text column `cell` are codes, such as 00111.
 
-    They are codes if a cell is an integer beyond 64 bits. They are also codes if a cell begins with zeros that a number
-    would lose, unless the column holds both 7 and 007: as texts the two would be different values, and make two users
-    of one. `grammar` says how cells are written.
+    Codes are read as text, because a number would lose the zeros at their beginning. The digits are codes if a cell is
+    an integer beyond 64 bits, or if a cell begins with such zeros and no number is written in two ways. If the column
+    holds both 7 and 007, they are read as numbers: as texts they would be two values, and one user could be taken for
+    two. `grammar` says how cells are written.
     """
     cell, number = filled_cell("cell", grammar), _read("cell", Kind.INTEGER, grammar)
     beyond = f"COUNT(*) FILTER (regexp_full_match({cell}, '\\s*[+-]?[0-9]{{19,}}\\s*') AND {number} IS NULL)"

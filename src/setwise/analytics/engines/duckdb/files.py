@@ -7,8 +7,8 @@ a whole when it is first read, and a query names the columns that it needs and n
 text that is not UTF-8, or a column of timestamps in milliseconds or times of day, the files are read through Arrow
 instead.
 
-DuckDB and Arrow give all columns the same types and values. Otherwise one cell, by which a column is read through
-Arrow, would change the values of other rows.
+DuckDB and Arrow give all columns the same types and values. Otherwise one cell that is not UTF-8, because of which the
+files are read through Arrow, would change the values of other rows.
 """
 
 import os

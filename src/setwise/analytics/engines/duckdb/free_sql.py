@@ -1,4 +1,4 @@
-"""An isolated DuckDB that runs the free part of a SQL statement, over released rows: its limits of time and memory.
+"""An isolated DuckDB, with limits of time and memory, that runs the free part of a SQL statement over released rows.
 
 The free part costs no privacy budget, because it reads only rows that were released already (noisy results of other
 parts) and public tables.

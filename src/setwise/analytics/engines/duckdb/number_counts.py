@@ -43,8 +43,8 @@ class FarNumber:
     - `cells` is the exact number of cells with this number.
     - `filled` is the exact number of cells with any number. Both counts are of the first 200,000 rows of the table
       only.
-    - `low` and `high` are the least and the greatest of the other numbers. Frequent numbers of nines, such as 99, are
-      not among these, because they may be codes as well.
+    - `low` and `high` are the least and the greatest of the other numbers of the column. Frequent numbers whose digits
+      are all 9, such as 99, are not among these, because they may be codes as well.
     """
 
     name: str
@@ -66,10 +66,10 @@ def far_numbers(
 
     Only the first 200,000 rows are read, and only the 50 most frequent numbers except 0 are examined.
     - A number repeats often if at least 0.2% of the cells with numbers have it, and at least 5 cells.
-    - It is compared with the other numbers of the column, of which at least 5 must be different. Frequent numbers of
-      nines, such as -999 and 99, are left out of these, because they may be codes as well.
+    - It is compared with the other numbers of the column, of which at least 5 must be different. Frequent numbers whose
+      digits are all 9, such as -999 and 99, are left out of these, because they may be codes as well.
     - It lies far from the others if it is outside their range, and its distance from the range is greater than the
-      width of the range. For a number of nines, which people choose as a code, a twentieth of the width suffices, but
+      width of the range. If its digits are all 9, as people choose for a code, a twentieth of the width suffices, but
       the number must be three times as frequent as the others are on average.
     """
     found: dict[str, list[FarNumber]] = {}
@@ -181,5 +181,8 @@ def _far_numbers(
 
 
 def _is_code(number: float) -> bool:
-    """Return whether `number` is an integer of two or more nines, as 99 and -999 are, which people choose as codes."""
+    """Return whether `number` is an integer of two or more digits, all 9, such as 99 or -999.
+
+    People choose such numbers as codes, as for a missing value.
+    """
     return re.fullmatch("-?99+([.]0)?", repr(number)) is not None

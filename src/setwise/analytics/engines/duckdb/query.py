@@ -239,8 +239,9 @@ class DuckDBEngineQuery(SqlEngineQuery):
     def _choose_codes(self) -> None:
         """Decide whether this query sorts hashes in place of texts, which is faster, and store the result in `_codes`.
 
-        `_codes` is the `TextCodes` that replaces texts by hashes; None if the query sorts texts. Each user's groups are
-        ranked by the hashes of their texts in both cases, so that the same groups are chosen at random.
+        `_codes` is the `TextCodes` that replaces texts by hashes; None if the query sorts the texts themselves. The
+        decision does not change which groups are chosen at random for a user, because in both cases they are ranked by
+        the hashes of their texts.
         """
         self._codes = None
         self._codes = self._text_codes()
@@ -300,10 +301,12 @@ class DuckDBEngineQuery(SqlEngineQuery):
         return bounding.rows_rarely_repeat(sampled, pairs, summed)
 
     def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
-        """Register the label tuples `rows` with the cursor; return a SQL condition that a row's labels are one of them.
+        """Return a SQL condition that a table row's labels are equal to one of the tuples in `rows`.
 
-        `labels` are SQL expressions of the labels of a row, and `columns` their columns. If the query sorts hashes in
-        place of texts, a label column g0, g1, ... of hashes is compared with the hashes of the texts in `rows`.
+        The tuples, such as the public labels, are registered with the cursor as a table, which the condition reads.
+        `labels` are the SQL expressions of a row's labels, and `columns` the columns from which the labels come. If the
+        query has put hashes in place of texts in a label column, the hashes of the texts in `rows` are compared with
+        them.
         """
         import pyarrow as pa
 

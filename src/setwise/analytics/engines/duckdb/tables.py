@@ -52,8 +52,10 @@ class DuckDBTable(ABC):
         self.columnar = columnar
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make the table readable on the DuckDB `connection`, before the connection's configuration is locked.
+        """Make the table readable on the DuckDB `connection`.
 
+        It is called before an engine locks the configuration of the connection, because no further file can be opened
+        after that.
         Raises: `UnsuitableTable` or another `SetwiseError` if the table cannot be read.
         """
         del connection

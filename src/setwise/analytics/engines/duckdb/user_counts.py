@@ -98,9 +98,9 @@ class Spellings:
 def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spellings | None:
     """Return a count and an example of the users that the text column `user` of `table` writes in several ways.
 
-    Cells are the same user if they differ only in upper and lower case, in blanks around them, in the zeros around a
-    whole number, or in characters that are not seen. The result is None if there are no such users, or if the column is
-    not text. `grammar` lists the words for an empty cell.
+    Cells are the same user if they differ only in upper and lower case, in blanks around them, in characters that are
+    not seen, or in how they write one whole number, as 7, +7, 007 and 7.0. The result is None if there are no such
+    users, or if the column is not text. `grammar` lists the words for an empty cell.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
