@@ -196,14 +196,14 @@ class Metrics:
     def text(self) -> str:
         """Return the metrics for everybody who signed in, in the text format of Prometheus: all but those of budgets.
 
-        `text_of_budgets` returns the others, which only stewards and monitoring may read.
+        `text_of_budgets` returns the metrics of budgets, which only stewards and monitors may read.
         """
         return generate_latest(self._registry).decode()
 
     def text_of_budgets(self) -> str:
         """Return the metrics of budgets in the text format of Prometheus, for stewards and monitors only.
 
-        Nobody else may see them, because what an account gets refunded depends on private data.
+        Nobody else may see them: a remaining budget contains refunds, and what is refunded depends on private data.
         """
         return generate_latest(self._budget).decode()
 

@@ -50,7 +50,7 @@ class SetwiseAccountBody(Body):
     - `wallet`: a second budget, which pays for uses that are not registered. It is stated as the mu of one Gaussian
       mechanism (sensitivity over noise scale): all unregistered uses together reveal at most as much as that mechanism.
       0 for no second budget
-    - `failure`: the largest sum of the failure probabilities of all unregistered uses
+    - `failure`: the largest sum of the failure probabilities (of revealing everything) of all unregistered uses
     """
 
     kind: Literal["setwise"]

@@ -44,8 +44,8 @@ class SeriesBody(Body):
     - `counts`: the registered use that an account with registered uses pays once for the whole series, such as
       "gaussian:20" (noise of 20 times the sensitivity). If the groups are private, an account with registered uses also
       pays `delta`, the probability that a group with only one user is shown
-    - `purpose`: which numbers shall have the smallest error: running totals, single periods, or windows of `window`
-      periods
+    - `purpose`: which counts shall have the smallest error: running totals, counts of single periods, or counts over
+      windows of `window` periods
     - `where`: a filter; only rows that satisfy it are counted
     - `domain`: the groups, if they are public
     - `late_days`: how late rows may arrive, in days: an update reads again the rows from this many days before the
@@ -138,12 +138,12 @@ async def show_series(
         Day | None, Query(examples=["2026-01-15"], description="the first day of the period by which `top` ranks")
     ] = None,
 ) -> SeriesValuesRecord:
-    """Return the released numbers of a live series. Nothing is charged, and no row is read.
+    """Return the released noisy counts of a live series. Nothing is charged, and no row is read.
 
     A live series counts with noise, period by period, the users of each item (a group of rows, such as a page).
 
-    - `window`: with 7, for example, each number counts the users who first appeared within the last 7 periods up to and
-      including its own. Left out, each number counts all users since the start
+    - `window`: with 7, for example, each count is of the users who first appeared within the 7 periods up to its own.
+      Left out, each count is of all users since the start
     - `item`: the items to return; left out, all
     - `top`: how many items to return, the largest in the period that begins on the day `on` (left out: the last period)
     """
@@ -156,7 +156,7 @@ async def show_series(
 async def update_series(
     request: Request, series: SeriesName, body: Annotated[UpdateBody, JsonBody(examples=[{"until": "2026-02-01"}])]
 ) -> ReleasedRecord:
-    """Release the numbers of every period that has ended and was not released before.
+    """Release the noisy counts of every period that has ended and was not released before.
 
     Nothing is charged, so the request may be repeated. Only one update of a live series (noisy user counts, released
     period by period) runs at a time.

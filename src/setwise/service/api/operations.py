@@ -23,7 +23,7 @@ _BUDGET_SECONDS = 60.0
 
 @router.get("/health")
 async def health(request: Request) -> HealthRecord:
-    """Return whether this replica (process of the service) can serve requests, and only read or also write.
+    """Return whether this replica (process of the service) can serve requests, and whether its database is read-only.
 
     Responds within about 0.1 seconds even if the database hangs; the status is 503 if the database has not answered for
     5 seconds.
@@ -47,11 +47,11 @@ async def metrics(request: Request) -> PlainTextResponse:
 
 @router.get("/audit")
 async def audit(request: Request) -> AuditRecord:
-    """Recompute every hash chain and every balance of the ledger, and report each stored one that differs.
+    """Recompute every hash chain and balance of the ledger, and report each stored hash or balance that differs.
 
     If the service has a signing key, it is also checked that every head (a record of where the hash chains end) is
-    signed with the key, and that the newest head is at most twice `head_hours` (a setting) old. The service's own
-    tables (answers, roles, datasets) must agree with the ledger.
+    signed with the key, and that the newest head is not older than twice `head_hours`, a setting. Differences between
+    the service's own tables (answers, roles, datasets) and the ledger are reported too.
     """
     service = service_of(request)
     verification = await service.threads.run(service.upkeep.verify)

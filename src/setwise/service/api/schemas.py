@@ -61,10 +61,10 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _keep_one_unknown_field(cls, body: object) -> object:
-        """Return the request body without its unknown fields except for the first, for which pydantic refuses it.
+        """Return the request body with at most one of its unknown fields, because of which pydantic refuses the body.
 
-        Without this, pydantic would make one error for each unknown field, and a body of a megabyte of them would take
-        seconds and hundreds of megabytes. A body with no more fields than its class is returned unchanged.
+        Pydantic makes one error for each unknown field, so that a body of a megabyte of unknown fields would take
+        seconds and hundreds of megabytes. A body that has no more fields than its class is returned unchanged.
         """
         if not isinstance(body, dict) or len(body) <= len(cls.model_fields):
             return body
@@ -344,8 +344,8 @@ class SqlBody(Body):
     The service parses the text into a query of its own, and never sends the text itself to a database.
 
     - `contributions`: the most groups in which one user counts; "auto" spends a part of the epsilon on finding a good
-      bound. None takes the bound that the SQL states or, if it states none, the bound of the dataset; in the second
-      case, if groups are private, a part of the epsilon may be spent on finding a bound below the dataset's
+      bound. None takes the bound that the SQL states. If the SQL states none, the bound of the dataset is taken; for
+      private groups, a part of the epsilon may then be spent on finding a smaller bound
     - `domain`: the public group labels; None takes the labels that the dataset declares. If it declares none, groups
       are private: noise decides which of them are shown
     """

@@ -11,9 +11,9 @@ from setwise.errors import TooManyRequests
 
 @dataclass(slots=True)
 class _Bucket:
-    """One token bucket: `left` is how many more requests it allowed at the time `at`.
+    """One token bucket: at the time `at`, it allowed `left` more requests; it has been refilling since then.
 
-    The time is in seconds of the monotonic clock. The bucket has been refilling since.
+    The time is in seconds of the monotonic clock.
     """
 
     left: float

@@ -152,8 +152,9 @@ def _draws(status: AccountStatus) -> list[dict[str, object]]:
 
     - `use`: the notation, such as "pure:0.1"
     - `words`: a description for people
-    - `role`: for which mechanism of a question the guarantee can pay, or None. "discover" is a pick of a group by the
-      exponential mechanism, "counts" a noisy count, and "threshold" the threshold that hides groups with few users
+    - `role`: the mechanism of a question for which the guarantee can pay, or None if it can pay for none. "discover" is
+      a pick of a group by the exponential mechanism, "counts" a noisy count, and "threshold" the threshold that hides
+      groups with few users
     """
     return [
         {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}

@@ -161,9 +161,10 @@ _KEYWORD_ALIAS = re.compile(
 
 
 def parse_catalogue_query(text: str) -> exp.Expr:
-    """Return the syntax tree of the PostgreSQL statement `text`; syntax that sqlglot cannot parse is removed first.
+    """Return the syntax tree of the PostgreSQL statement `text`, a query of PostgreSQL's system tables.
 
-    Raises `InvalidParameter` if the statement still cannot be parsed.
+    Syntax that sqlglot cannot parse is rewritten first, for example `OPERATOR(pg_catalog.=)` to `=`. Raises
+    `InvalidParameter` if the statement still cannot be parsed.
     """
     plain = re.sub(r"OPERATOR\s*\(\s*pg_catalog\.([^)\s]+)\s*\)", r"\1", text, flags=re.IGNORECASE)
     plain = re.sub(r"\s+COLLATE\s+(pg_catalog\.)?\"?default\"?", "", plain, flags=re.IGNORECASE)

@@ -90,8 +90,8 @@ def _parse_options(text: str) -> CopyFormat:
 def encode_header(copied: CopyFormat, columns: Sequence[ResultColumn]) -> bytes:
     """Return the bytes that COPY sends before the first row in the format `copied` (text, CSV or binary).
 
-    For the binary format this is its signature. For text and CSV it is a line with the names of `columns`, or nothing
-    if the statement asks for no header.
+    For the binary format these are always the same bytes, by which clients recognise the format. For text and CSV they
+    are a line with the names of `columns`, or nothing if the statement asks for no header.
     """
     if copied.form == "binary":
         return BINARY_HEADER

@@ -98,9 +98,10 @@ def _catalogue(shown: ShownTables) -> Catalogue:
 class SelectTask:
     """Task for a worker process: parse the SELECT `text` of a client that sees the tables `shown`.
 
-    Results are cached, so that a task equal to an earlier one gets its result. A statement whose result depends only on
-    its text has an `asked_at` of 0.0, so that it can be repeated from the cache. For a statement with a clock or a
-    random function, `asked_at` is the time of arrival in seconds since 1970, so that no cached result is returned.
+    The service caches the results of tasks, and a task that equals an earlier task gets the cached result. If the
+    result of the statement depends only on its text, `asked_at` is 0.0, so that the same statement makes an equal task.
+    For a statement with a clock or a random function, `asked_at` is the time of arrival in seconds since 1970, so that
+    the task equals no earlier one.
     """
 
     shown: ShownTables
@@ -176,9 +177,9 @@ def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSe
 
 
 def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
-    """Replace each parameter in the syntax `tree` of a statement by null, and return the types of parameters by number.
+    """Replace each parameter ($1, $2, ...) in `tree` by null, and return the types of the parameters by number.
 
-    A parameter's type follows from its place: a cast, LIMIT or OFFSET, or a comparison with a statistic or with a
+    `tree` is the syntax tree of a statement. A parameter's type follows from its place: a cast, LIMIT or OFFSET, or a comparison with a statistic or with a
     column of a table that `catalogue` knows. A parameter in any other place has no known type and is left out of the
     result.
     """

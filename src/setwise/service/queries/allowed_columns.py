@@ -62,8 +62,8 @@ class AllowedColumns:
         """Raise `UnknownColumn` unless the steward allows every column with which `derivation` computes.
 
         A derivation has the steps by which SQL computes each user's rows. A column that is allowed only as a value may
-        occur in arithmetic, but not in a condition or a group key. The column that identifies users may only group or
-        join each user's own rows.
+        occur in arithmetic, but not in a condition or a group key. Nothing may be computed with the column that
+        identifies users; the steps only use it to keep the rows of each user apart from those of others.
         """
         dataset = self._dataset
         for name, is_number in columns_computed_with(derivation):
@@ -77,10 +77,11 @@ class AllowedColumns:
     def check_key(self, key: Key) -> None:
         """Raise `UnknownColumn` unless SQL may join on the condition `key`.
 
-        In the condition, a column of an earlier table must equal a column of the added table. If the earlier column is
-        the dataset's, the steward must allow it for groups or filters. A join can be used as a filter, because it may
-        drop rows without a match, and it adds columns to group by, which follow from this column. A column of another
-        joined table is always allowed, because only public tables (tables without users) are joined.
+        The condition says that a column of an earlier table equals a column of the added table. If the earlier table is
+        the dataset's own, the steward must allow its column for groups or filters, because a join can do the work of
+        both. It drops rows without a match, as a filter does. It also adds columns that follow from the joined column,
+        such as the country of a city, and SQL may group by them. If the earlier table is another joined table, its
+        column is always allowed, because only public tables (tables without users) are joined.
         """
         if key.earlier in (None, self._dataset.name) and key.column in self._names:
             listed = (*self._dataset.items, *self._dataset.filters)

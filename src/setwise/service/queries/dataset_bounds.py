@@ -33,8 +33,7 @@ def _within_bounds(query: Query, dataset: Dataset) -> Query:
     - `per_item`: the most that one user adds to a group: a number of rows, or an amount of a summed column
 
     A query without groups is returned unchanged. Raises `InvalidParameter` if the dataset has one of these bounds and
-    the query's own bound is larger. Also raised if the query still has no such bound, because not every statistic takes
-    the bound of the dataset.
+    the query states a larger one.
     """
     if query.item is None:
         return query

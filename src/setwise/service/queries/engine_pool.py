@@ -102,9 +102,10 @@ class Engines:
     def check(self, dataset: Dataset) -> Schema:
         """Check the definition `dataset` against its tables, and return the columns of its main table.
 
-        All registered columns must exist, no public table (a table without users) may have the user column, and the
-        table must have the columns from which the unit of privacy (a user, or a part of a user such as a day) is
-        computed. Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` with the name of the field at fault.
+        All registered columns must exist. The table must have the columns from which the unit of privacy (a user, or a
+        part of a user such as a day) is computed. No public table may have the user column, because a table with rows
+        of users is private. Raises `UnsuitableTable`, `UnknownColumn` or `InvalidParameter` with the name of the field
+        at fault.
         """
         schema = self.describe_candidate(dataset)
         if dataset.unit != USER:
@@ -163,9 +164,9 @@ class Engines:
     def _close_earlier_versions(self, name: str, table: str) -> None:
         """Close the idle engines (connections) on earlier versions of the dataset `name`: no new question reads these.
 
-        `table` is the dataset's path or URL with the newest version at its end, as in `events@7`. It is recorded, so
-        that an engine on an earlier version is closed, and not kept for later questions, when the query that uses it
-        ends.
+        `table` is the dataset's path or URL with the newest version at its end, as in `events@7`. An engine on an
+        earlier version that a query still uses is not idle. It is closed when that query ends, because this method
+        records `table`, and engines on any other version are not kept for later questions.
         """
         with self._lock:
             if self._newest.get(name) == table:

@@ -142,10 +142,10 @@ class CheckedQuestion:
         """Whether `to_plan` leaves the question's filter out, so that one cached plan serves all filters.
 
         A plan has the mechanism, the noise and the cost, which do not depend on the filter; `complete_plan` adds the
-        filter afterwards. The result is True for a question with a single query that has a filter, if the query states
-        all its bounds (clipping bounds, and the most groups in which one user counts). If it leaves a bound out, the
-        plan first runs another query with noise, to find a good bound, and `complete_plan` could not add the filter to
-        that query.
+        filter afterwards. The result is True for a question with a single query that has a filter, unless the query
+        leaves one of its bounds (clipping bounds, the most groups in which one user counts, or the most rows of a user)
+        to a private search. Such a plan first runs another query with noise, to find a good bound, and `complete_plan`
+        could not add the filter to that query.
         """
         # Bounds that are left out are first searched for privately, and the plan of this search has a query of its own,
         # to which `complete_plan` could not add the filter.
@@ -160,9 +160,9 @@ class Preview:
       account with an (epsilon, delta) budget, the largest single use that it can still pay for
     - `shortage`: a sentence that says what is lacking in the account, or in the joint budget of its dataset, and which
       smaller budget the account could pay, if there is one; None if the account can pay
-    - `warning`: a sentence, or None. A dataset's joint budget may pay in two ways, from a sum of mu squared and from a
-      sum of epsilons. The sentence warns that it can pay for this question in only one of the two ways; the charge then
-      closes the other way for all accounts
+    - `warning`: a sentence, or None. The joint budget of a dataset may be able to pay in two ways: from a sum of mu
+      squared, and from a sum of epsilons. The sentence warns that it can pay for this question in one of the two ways
+      only, because the charge then ends the other way for all accounts on the dataset
     """
 
     plan: Plan
@@ -215,9 +215,9 @@ class QuestionService:
         - `BudgetExhausted`: the account cannot pay
         - another `SetwiseError`: the question is not valid
 
-        Raises `RunsElsewhere` if the query was answered before or another process of the service runs it; its one
-        charge pays for this request too. After the charge, raises `AnswerWithheld` if the query cannot be answered, and
-        errors of the ledger and of reading the table.
+        Raises `RunsElsewhere` if the query was answered before or another process of the service runs it; the one
+        charge of the query pays for this request too. After the charge, raises `AnswerWithheld` if the query cannot be
+        answered, and errors of the ledger and of reading the table.
         """
         earlier = running.jobs.find(account=running.question.account, key=running.key)
         day = utc_day(None if earlier is None else earlier.created_at)
@@ -498,11 +498,11 @@ class QuestionService:
         return Preview(plan=planned.plan, left=remaining, shortage=lacks, warning=warning)
 
     def _fitting_budget(self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan) -> str | None:
-        """Return a sentence that suggests a smaller (epsilon, delta), which the account can pay; None if none is found.
+        """Return a phrase that suggests a budget which the account can pay, or None if no such budget is found.
 
-        The caller adds the sentence to the error for the question `checked`, whose plan, `planned`, costs more than the
-        account can pay. The result is None, too, for a question that spends no (epsilon, delta), but mechanism uses
-        that were registered when the account was opened.
+        For example: "it would fit with an epsilon of 0.4". The caller adds the phrase to the error for the question
+        `checked`, whose plan, `planned`, costs more than the account can pay. The result is also None if the question
+        does not spend an (epsilon, delta), but mechanism uses that were registered when the account was opened.
         """
         account = checked.account
         total = planned.total if isinstance(checked.budget, Within) else checked.budget

@@ -250,9 +250,9 @@ class Jobs:
     def beat(self, progress: dict[str, float]) -> Collection[str]:
         """Write the heartbeat and progress of this replica's queries; return the ids of those that were cancelled.
 
-        A replica is one process of the service, and a heartbeat tells the others that it still runs the queries. It
-        must stop those that somebody has cancelled. `progress` maps the id of each query to its progress between 0 and
-        1.
+        A replica is one process of the service, and a heartbeat tells the other replicas that this one still runs its
+        queries. The caller stops the queries that were cancelled. `progress` maps the id of each query to its progress
+        between 0 and 1.
         """
         ours = and_(
             schema.jobs.c.replica == self._replica,

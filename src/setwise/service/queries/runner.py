@@ -224,8 +224,8 @@ class SqlSelect:
     """A question in SQL as a request states it: the text of one SELECT, a contribution bound and public groups.
 
     - `contributions`: the most groups in which one user counts; "auto" spends a part of the epsilon on finding a good
-      bound. None takes the bound that the SQL states or, if it states none, the bound of the dataset; in the second
-      case, if groups are private, a part of the epsilon may be spent on finding a bound below the dataset's
+      bound. None takes the bound that the SQL states. If the SQL states none, the bound of the dataset is taken; for
+      private groups, a part of the epsilon may then be spent on finding a smaller bound
     - `domain`: the public groups; None takes the groups that the dataset declares. If it declares none, groups are
       private: noise decides which of them are shown
     """

@@ -299,11 +299,12 @@ class SeriesService:
         top: int | None = None,
         on: str | None = None,
     ) -> SeriesView:
-        """Return the released numbers of the live series called `name`; no private row is read.
+        """Return the released noisy counts of the live series called `name`; no private row is read.
 
         A live series counts with noise, period by period, the users of each item (a group of rows, such as a page).
 
-        - `window`: the number of periods that each number covers; None means running totals since the series began
+        - `window`: with 7, for example, each count is of the users who first appeared within the 7 periods up to its
+          own; None means that each count is of all users since the series began
         - `items`: the items to return; empty means all
         - `top`: how many items to return, the largest in the period that begins on the day `on` (None: the last period)
 
@@ -366,7 +367,7 @@ class LentTable:
         """Return an Arrow table with one row for each pair of a user and a group in which the user has a row.
 
         `aggregation` has the group columns and the filter. Column u is the user as text; columns g0, g1, ... are the
-        labels of the group. A user may have any number of groups.
+        labels of the group. Nothing is left out: a user may be in any number of groups.
         """
         with self._engines.borrow(self._dataset) as engine, self._timing.using(engine):
             return engine.user_groups(aggregation)

@@ -105,7 +105,7 @@ class TableReader:
             engine.check(aggregation)
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return the exact count (before noise) of each group of `aggregation` that has at least one contribution.
+        """Return the exact count of each group of `aggregation` that has a contribution; the caller adds noise.
 
         Contributions are what users add to counts. Those above the bounds of `aggregation`, such as the most groups in
         which one user counts, are left out first.
@@ -118,10 +118,10 @@ class TableReader:
         return self._read_once("histogram", aggregation, None, read)
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` groups of `aggregation` with the highest exact counts (before noise), highest first.
+        """Return the `most` groups of `aggregation` with the highest exact counts, highest first.
 
-        Contributions are what users add to counts. Those above the bounds of `aggregation`, such as the most groups in
-        which one user counts, are left out first.
+        The caller adds noise. Contributions are what users add to counts. Those above the bounds of `aggregation`, such
+        as the most groups in which one user counts, are left out first.
         """
 
         def read() -> Histogram:
@@ -131,7 +131,7 @@ class TableReader:
         return self._read_once("top", aggregation, most, read)
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return for every group the exact value (before noise) of each measure in `aggregation`.
+        """Return for every group the exact value of each measure in `aggregation`; the caller adds noise.
 
         A measure adds up one number per user in each group, such as the user's number of rows or the sum of a column.
         Contributions of a user above the bounds of `aggregation`, such as the most groups in which the user counts, are
@@ -148,10 +148,10 @@ class TableReader:
     def group_weights(self, aggregation: Aggregation) -> Iterator[WeightReader]:
         """Context manager that yields a reader of exact group weights, by which a mechanism chooses private groups.
 
-        Each user divides some weight among their groups, and the weight of a group is the sum over all users;
-        `aggregation` names the columns of user and group, and the filter. The mechanism adds noise and shows groups of
-        large weight. It works in several rounds and reads the weights in each of them, so one engine (connection) is
-        borrowed for all rounds.
+        The weight of a group is a sum over users: the more groups a user has, the less weight the user adds to each of
+        them. `aggregation` names the columns of user and group, and the filter. The mechanism adds noise to the weights
+        and shows the groups whose noisy weight is large. It works in several rounds and reads the weights in each of
+        them, so one engine (connection) is borrowed for all rounds.
         """
         with self._reading() as engine, engine.group_weights(aggregation) as weights:
             yield weights

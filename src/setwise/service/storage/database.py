@@ -186,8 +186,8 @@ class DatabaseProbe:
     async def check(self) -> DatabaseState:
         """Return whether the database can be read and written, or only read.
 
-        Raises `StoreFailed` if the last test failed, or if a test is running and the database has never answered one or
-        not within the last 5 seconds.
+        Raises `StoreFailed` if the last test failed, or if a test is running and the database has not answered any test
+        within the last 5 seconds.
         """
         now = time.monotonic()
         if self._probe is None or (self._probe.done() and now - self._started > _PROBE_SECONDS):

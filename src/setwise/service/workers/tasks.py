@@ -449,9 +449,9 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
 
     `which` names the curve on the page that compares composition bounds:
 
-    - "batch", "ordered" and "setwise" are the least epsilon of the mechanisms in `mixture`. In a batch the analyst
-      chooses all of them up front. In "ordered" the analyst sees earlier answers before choosing the next mechanism,
-      and in "setwise" before choosing its kind too.
+    - "batch", "ordered" and "setwise" are the least epsilon of the mechanisms in `mixture`. In "batch" all mechanisms
+      are chosen in advance. In "ordered" the bounded-range mechanisms come first and the pure-DP ones after them, each
+      chosen after seeing the answers before it. In "setwise" the analyst also chooses the order after seeing answers.
     - "paper" is the bound of the paper CesarRo21 on the same mechanisms. It is an upper bound only, so the lower number
       is 0.
     - "pure", "laplace" and "gaussian" are the least epsilon of as many noisy counts instead: with noise of which only
