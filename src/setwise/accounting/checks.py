@@ -82,7 +82,8 @@ def limit_text(limit: float) -> str:
     """Return `limit`, a number for an error message, as text; a round number stays round.
 
     Some limits are a round number raised by about 1e-12 of itself, to allow for rounding errors. So the text has six
-    significant digits if they differ from `limit` by at most 1e-9 of it. Otherwise it has all digits.
+    significant digits if the number with these digits differs from `limit` by at most the share 1e-9. Otherwise the
+    text has all digits.
 
     >>> limit_text(500 * (1 + 1e-12)), limit_text(246913.578)
     ('500', '246913.578')

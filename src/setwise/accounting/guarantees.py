@@ -57,7 +57,8 @@ class Guarantee(ABC):
 
     The fields of a subclass are its parameters, in the order of the notation.
 
-    - `kind` is the name in the notation, such as "pure" in "pure:0.1x25"; `example` is the rest, "0.1x25".
+    - `kind` is the name in the notation, such as "pure" in "pure:0.1x25"; `example` is the text after the colon, here
+      "0.1x25", for help texts.
     - `words` are the noun for one use and the format of its parameters, for texts that people read.
     - `calibrates` says what a search may look for: the smallest "noise" or the largest "epsilon". None allows no
       search.

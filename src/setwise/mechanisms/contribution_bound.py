@@ -264,7 +264,8 @@ class ContributionSearch:
 
         - `noisy` has the noisy number of users in each bin.
         - `noise_at(bound)` is the error, in pairs or rows, that noise adds to the answer with that contribution bound.
-          Where this error is small, a bin is more readily taken to have users, because a mistake does less harm.
+          For rows, a bin is more readily taken to have users where this error is small, because a mistake does less
+          harm.
         """
         # That bin is chosen among bins of at most 8 groups, or for rows among all bins up to the largest bound.
         # A bin is also taken to have users if the sum of its number and those of all later bins exceeds a threshold,
@@ -289,8 +290,8 @@ class ContributionSearch:
 
         - `noisy` has the noisy number of users in each bin.
         - `noise_at(bound)` is the error that noise adds to the answer if `bound` is the contribution bound (the most
-          groups or rows of one user that count). Where this error is small, a mistake does less harm, and a bin is
-          tested with a lower threshold.
+          groups or rows of one user that count). Where this error is small, a mistake does less harm; bins for rows are
+          then tested with a lower threshold.
         """
         # Users who all have 400 rows are divided between the bins that end at 256 and 512, so sums of two neighbours
         # are tested too. Each of the two tests gets half of the probability that `_mistaken` returns.

@@ -315,8 +315,8 @@ class _Slice:
     def pick_cell(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
         """Return the index of the grid cell that the exponential mechanism picks as a quantile of this slice's values.
 
-        A slice is the part of the grid between two quantiles picked before. A cell stands for one possible result. The
-        score of a cell is the higher, the nearer the cell is to the exact quantile.
+        A slice is the part of the grid between two quantiles picked before. A cell stands for one possible result. A
+        cell nearer to the exact quantile has a higher score, and so is more likely to be picked.
 
         - `share` is the share of the slice's values below the quantile, such as 1/2 for the median.
         - `rate` is the epsilon of the pick divided by the score range: the most by which one user can raise one cell's
@@ -331,7 +331,8 @@ class _Slice:
         """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of this slice.
 
         A slice is the part of the grid between two quantiles picked before. The picked position cuts the slice in two,
-        for the next picks. The score of a position is the higher, the nearer the position is to the exact quantile.
+        for the next picks. A position nearer to the exact quantile has a higher score, and so is more likely to be
+        picked.
 
         - `share` is the share of the slice's values below the quantile, such as 1/2 for the median.
         - `rate` is the epsilon of the pick divided by the score range: the most by which one user can raise one

@@ -60,9 +60,9 @@ class GroupReading:
     - `found` is the release that found the groups; None if the groups were fixed before.
     - `confidence` is the probability with which an interval holds.
     - `randomness` is the source of the noise.
-    - `picked` stores picked quantiles, because all quantiles of the same values are picked at once and asked for one by
-      one. It maps the index, among all statistics, of the first quantile of some values to a list with a tuple for each
-      group. A tuple has the picked grid cell (the index of a possible result) for each quantile of these values.
+    - `picked` stores picked quantiles, because all quantiles of the same values are picked at once, but later asked for
+      one by one. A key is the index, among all statistics, of the first quantile of some values. Its entry is a list
+      with a tuple for each group; the tuple has the index of the picked result for each quantile of these values.
     """
 
     table: GroupTable

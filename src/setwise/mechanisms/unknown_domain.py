@@ -232,10 +232,9 @@ class UnknownLaplace:
         `confidence` is the probability with which an interval contains the exact count, and with which a group with a
         large enough count is released. The field `detectable` of the result has the needed size:
 
-        - Without a `limit` on the number of groups read, `detectable` is the exact count that a group needs.
-        - With a `limit`, the threshold depends on the table: it lies above the highest exact count among the groups
-          that are not read (0 if all groups are read). `detectable` is by how much a group's count must exceed that
-          count.
+        - Without a `limit` (the most groups that take part), `detectable` is the exact count that a group needs.
+        - With a `limit`, the threshold depends on the table: it lies above the highest exact count of the groups that
+          do not take part (0 if all groups do). `detectable` is by how much a group's count must exceed that count.
         """
         if self.limit is None:
             return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
@@ -657,10 +656,10 @@ def _above(
 
 
 def _top_and_next(histogram: Histogram, limit: int) -> tuple[Histogram, int]:
-    """Return the histogram of the `limit` highest counts, and the next lower count, which is 0 if there is none.
+    """Return the histogram of the `limit` highest counts, and the next highest count, which is 0 if there is none.
 
-    Only the groups of the histogram can be released. The caller computes from the next count how high a noisy count
-    must be for a release.
+    Only the groups of the returned histogram can be released. A group is released if its noisy count exceeds a
+    threshold, and the caller computes the threshold from the next highest count.
     """
     top = histogram.ranked(limit + 1)
     return top.first(limit), int(top.counts[limit]) if len(top) > limit else 0

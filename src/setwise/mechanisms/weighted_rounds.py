@@ -286,7 +286,8 @@ class WeightedRounds:
         """Return the mu squared that the search for groups leaves to the noisy counts of the groups found.
 
         The cost of a Gaussian use is its mu squared, 1 / sigma^2. The search was planned with the uses `sigmas`. It
-        spends only the fraction `part` of their mu squared, so the result is the rest.
+        spends only the fraction `part` of their mu squared, so the result is about the fraction 1 - `part` of it (the
+        sigmas that are drawn are rounded up).
         """
         # The result is the sum of 1 / sigma^2 over the planned `sigmas`, minus the same sum over the larger sigmas of
         # `sigmas_for(part)`.
@@ -402,11 +403,11 @@ class WeightedRounds:
         return min(Fraction(math.ceil(1000 * share / self.finding), 1000), Fraction(1))
 
     def _doubt(self, state: Discovery) -> float:
-        """Return how uncertain the noisy number of users is: three standard deviations of its noise, as a share of it.
+        """Return three standard deviations of the noise on the number of users, divided by this noisy number.
 
-        The number, `state.users`, was released by a survey before the first round of the search for groups. If the
-        result is 0.5 or more, nothing is adapted to the number: the limit on a user's groups is not lowered, and no
-        budget is moved from the search to the counts of the groups.
+        The number, `state.users`, was released by a survey before the first round of the search for groups. The result
+        says how uncertain the number is. If it is 0.5 or more, nothing is adapted to the number: the limit on a user's
+        groups is not lowered, and no budget is moved from the search to the counts of the groups.
         """
         assert state.users is not None
         return 3.0 * float(self.survey_sigma * _ROOT) / state.users
@@ -504,7 +505,8 @@ class DiscoveredCounts:
         """Return the mechanism that adds Gaussian noise to the counts of the groups found.
 
         `discovery` has the groups (at least one), which the rounds of the search have released, so that they are public
-        now. Its noise costs what was planned for the counts, plus what the rounds have not spent of their budget.
+        now. The noise on the counts costs what was planned for the counts, plus what the survey before the rounds moved
+        to the counts from the rounds' planned cost.
         """
         # A user counts towards at most F groups: the smaller one of the number of groups found and
         # `kept_contributions`. So counting takes F Gaussian uses. Together they may cost, as mu squared, the planned

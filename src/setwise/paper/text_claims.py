@@ -390,8 +390,8 @@ def _union() -> Claim:
 def _derivatives() -> tuple[Claim, ...]:
     """Return the corrections of four derivatives in the proof of lem:ordbrdp2, each of which lacks a positive factor.
 
-    That lemma compares the orders of one pure-DP and two bounded-range mechanisms. The zeros of the derivatives are
-    right.
+    That lemma compares the orders of one pure-DP and two bounded-range mechanisms. The zeros of the printed derivatives
+    are right, because a positive factor does not move them.
     """
     epsilon, g, t = 1.0, 0.3, 0.6
     three = ThreeMechanisms(epsilon)

@@ -76,7 +76,8 @@ def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
       adds.
     - `total` is the budget. If the analyst named a mechanism in it, the result follows from this name.
     - `counts_users` says that the query also asks for numbers of users. One pass releases these numbers at no further
-      cost, so rounds are then chosen only if one user may count in more groups.
+      cost, and rounds do not. So rounds are then preferred only if one user may count in at least
+      `FEWEST_CONTRIBUTIONS` groups, and otherwise already from 2 groups on.
 
     If no mechanism is named, the result is False for a query that rounds cannot answer, such as a top k.
     """

@@ -190,8 +190,9 @@ class _UnscaledPlan:
 
         `scale` is the noise scale of one sum to which a user adds at most 1. Every other statistic gets the noise with
         which it costs about as much privacy as such a sum. For example, a mean needs two noisy sums, so the noise on
-        each is wider. A quantile has no noise; its picks get the epsilon of that cost. Numbers of users are not
-        affected, because they come with the search for the groups.
+        each is wider. A quantile gets no noise, because the exponential mechanism picks it from possible results; the
+        epsilon of the pick is chosen so that it costs as much as such a sum. Numbers of users are not affected, because
+        they come with the search for the groups.
         """
         return GroupStatistics(
             statistics=tuple(release.with_noise(_NOISE[self.noise], scale) for release in self.statistics),

@@ -191,7 +191,7 @@ def cut_points(law: Law, width: int) -> CutPoints:
     """Return the certified table of the distribution function F of `law`, for random words of `width` bits.
 
     The precision of the computation doubles until every floor(F(x) 2^width) is certain. This ends, because F(x) is
-    irrational.
+    irrational, so that F(x) 2^width is never a whole number.
 
     >>> cut_points(OneSided(first=Fraction(1), bound=1), 8)  # 256 / (1 + 1/e) = 187.15
     CutPoints(smallest=0, width=8, floors=(187,))

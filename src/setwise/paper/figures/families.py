@@ -1,8 +1,8 @@
 """Paper's `fig:AdvancedCompBRDP`, `fig:opt_nonadaptive`: the overall epsilon and delta of k uses, m of them pure DP.
 
 The other uses have bounded range (BR). The first figure has the paper's set-wise bound on epsilon against the optimal
-pure-DP bound, the second the optimal delta of a batch (uses chosen up front); both have Setwise's set-wise optimum
-beside them.
+pure-DP bound, the second the optimal delta of a batch (uses chosen up front); both figures show Setwise's optimum for
+set-wise uses too.
 """
 
 from setwise.accounting.brackets import Progress

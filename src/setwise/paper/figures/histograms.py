@@ -196,8 +196,8 @@ def _draw(
 ) -> "chart.Picture":
     """Return a picture of overall epsilons of histograms, with one panel for each of two epsilons.
 
-    Such an epsilon is that of one count with Laplace noise of scale 1/epsilon; Gaussian noise of the same variance is
-    drawn in the same panel.
+    The epsilon of a panel is that of one count with Laplace noise of scale 1/epsilon. The panel also shows Gaussian
+    noise of the same variance.
 
     - `table` has the column `x`, and a column for each of `curves`: (column, stroke, label).
     - `height` is the height of the picture in inches.

@@ -79,7 +79,8 @@ def ours_laplace(contributions: int) -> int:
     """Return our threshold, in users, for a histogram with Laplace noise that is (0.1, 1e-10)-DP.
 
     One user changes at most `contributions` counts. Half of delta pays for the noise, composed optimally, and half for
-    the threshold. The threshold has no noise, because the mechanism reads all groups and not only the largest.
+    the threshold. All groups take part, so the threshold does not depend on the table and needs no noise. (It would
+    depend on the table if only the largest groups took part, as in the paper's mechanism.)
     """
     noise = smallest_noise(
         lambda scale: [laplace_histogram_as_pure(epsilon=1.0 / scale, contributions=contributions)],
