@@ -312,7 +312,10 @@ class Statistic(ABC):
 
     @property
     def clipped_values(self) -> str:
-        """A clause that says which values are clipped to which bounds; "" if the statistic clips nothing."""
+        """The beginning of a sentence that says which values are clipped to which bounds; "" if nothing is clipped.
+
+        For a mean over rows it is "each row's age is clipped to 0 .. 120".
+        """
         return ""
 
     @property
@@ -369,9 +372,10 @@ class Statistic(ABC):
     def with_rows(self, most: int, steps: int) -> "Statistic":
         """Return the statistic with the limit `most` on one user's rows (or distinct values) in a group that count.
 
-        A private search has found this limit, because the analyst did not state it. `steps` matters for variances only.
-        A variance is computed from values rounded to steps, and one user may add at most 16 * `steps` of these steps,
-        because noise for larger amounts could not be sampled from a small budget.
+        A private search has found this limit, because the analyst did not state it. `steps` matters for variances only:
+        a variance rounds values to multiples of a rounding step, and one user may add at most 16 * `steps` rounding
+        steps to a sum. Noise is in proportion to this number, and noise for a larger number could not be sampled from a
+        small budget.
 
         Raises: `InvalidParameter` if the statistic has no limit on rows.
         """
@@ -595,7 +599,10 @@ class BoundedStatistic(Statistic):
 
     @property
     def clipped_values(self) -> str:
-        """A clause such as "each row's age is clipped to 0 .. 120", which says to which bounds values are clipped."""
+        """The beginning of a sentence that says to which bounds values are clipped.
+
+        For example: "each row's age is clipped to 0 .. 120".
+        """
         return f"each row's {self.column} is clipped to {self.clip_text()}"
 
     @property
