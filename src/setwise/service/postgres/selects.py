@@ -179,9 +179,9 @@ def _read_tree(catalogue: Catalogue, tree: exp.Expr, user_column: str) -> ReadSe
 def _take_parameters(catalogue: Catalogue, tree: exp.Expr) -> dict[int, int]:
     """Replace each parameter ($1, $2, ...) in `tree` by null, and return the types of the parameters by number.
 
-    `tree` is the syntax tree of a statement. A parameter's type follows from its place: a cast, LIMIT or OFFSET, or a comparison with a statistic or with a
-    column of a table that `catalogue` knows. A parameter in any other place has no known type and is left out of the
-    result.
+    `tree` is the syntax tree of a statement. A parameter's type follows from its place: a cast, LIMIT or OFFSET, or a
+    comparison with a statistic or with a column of a table that `catalogue` knows. A parameter in any other place has
+    no known type and is left out of the result.
     """
     tables = [catalogue.columns_of(table.name) or () for table in tree.find_all(exp.Table)]
     columns = {name: type_ for table in tables for name, type_ in table}

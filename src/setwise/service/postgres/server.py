@@ -67,10 +67,10 @@ class Limits:
 
 @dataclass(slots=True)
 class _Running:
-    """How to cancel the statement that a connection runs: the function `cancel`, and the number that permits it.
+    """How to cancel the statement that a connection runs: the function `cancel`, and the number `secret`.
 
-    A client asks for it by a CancelRequest, a message on another connection. `cancel` is called if the message has the
-    number `secret`, which only the client of the first connection was told.
+    A client asks to cancel the statement by a CancelRequest, a message on another connection. `cancel` is called only
+    if this message has the number `secret`, which only the client that runs the statement was told.
     """
 
     secret: int
@@ -487,8 +487,9 @@ class _Connection:
     async def _describe(self, session: PostgresSession, message: messages.Describe) -> None:
         """Send the result columns of the prepared statement, portal or cursor that the Describe `message` names.
 
-        A portal (a statement with its parameters) is run to learn its columns, and its result is kept for Execute. If
-        `session` has no portal of that name, the name may be a cursor's, which DECLARE has made.
+        A portal (a statement with its parameters) is run to learn its columns. Its result is kept for the message
+        Execute, so that it is charged once. If `session` has no portal of that name, the name may be that of a cursor,
+        which the statement DECLARE has made.
         """
         if message.kind == "S":
             prepared = session.prepared.get(message.name)
