@@ -62,7 +62,8 @@ class Guarantee(ABC):
     - `words` are the noun for one use and the format of its parameters, for texts that people read.
     - `calibrates` says what a search may look for: the smallest "noise" or the largest "epsilon". None allows no
       search.
-    - `price_varies`: whether machines may compute slightly different prices of a use (the mu squared that it costs).
+    - `price_varies`: whether the price of a use (the mu squared that it costs) is computed with functions that machines
+      round differently. A check of a stored price on another machine then allows for a small difference.
     """
 
     __slots__ = ()

@@ -1,7 +1,8 @@
 """The only package that draws noise: exact integer samplers, and the mechanisms made of them.
 
 Every noise value is an exact draw from its stated law on the integers; floating point decides only comparisons whose
-result it can certify. Randomness is an argument, read from the operating system at every call.
+result it can certify. The source of random bits is an argument; the usual source reads the operating system's generator
+at every call.
 
 `__init__.pyi` lists the names to import for using a mechanism directly.
 """

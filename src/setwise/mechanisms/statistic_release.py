@@ -126,11 +126,11 @@ class StatisticRelease(ABC):
         """Return the privacy cost of releasing this statistic for one group, as guarantees that are used once each."""
 
     def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
-        """Return the guarantees of the noise that this statistic needs in one group, as its part of the privacy cost.
+        """Return the guarantees that this statistic adds to the privacy cost of one group, each used once.
 
         `place` is the index of this statistic among those of the query. Some statistics share a mechanism: quantiles of
-        the same column are selected together. The guarantees are then returned for one of them only, and the result is
-        empty for the others.
+        the same values are picked together. The cost of all of them is then returned for one of them only, and the
+        result is empty for the others, so that nothing is charged twice.
         """
         del place
         return self.guarantees()

@@ -139,10 +139,11 @@ class LatticeSum:
         return self._finer().delta(epsilon, width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket (a certified interval) for the smallest epsilon at which all uses have at most `delta`.
+        """Return a bracket (a certified interval) for the smallest epsilon with a delta of at most `delta`.
 
-        Finer lattices (sets of equally spaced losses) are tried until the width of the bracket, relative to its upper
-        end, is at most `width`. With None the bracket of the first lattice is returned.
+        The delta is that of all uses together. Finer lattices (sets of equally spaced losses) are tried until the width
+        of the bracket, relative to its upper end, is at most `width`. With None the bracket of the first lattice is
+        returned.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
         revealed), if rounding errors prevent the width, or if the losses cover too wide a range for a lattice.

@@ -273,9 +273,9 @@ def shared_offset(epsilon: float, beside: list[float]) -> bool:
 
 
 def _hill_climb(points: Floats, height: Callable[[float], float]) -> None:
-    """Call `height` at some of the ascending `points`, among which the point with the largest value probably is.
+    """Call `height` at some of the ascending `points`, which probably include the point with the largest height.
 
-    The points are chosen by bisection. If `height` first rises and then falls, the point with the largest value is
+    The points are chosen by bisection. If `height` first rises and then falls, the point with the largest height is
     among them. Nothing is returned: the caller's function `height` stores the values that it computes.
     """
     low, high = 0, points.size - 1
