@@ -110,8 +110,8 @@ def to_pld(
     - `points`: the most epsilons at which an upper bound on the composition's delta is computed. At these epsilons, the
       distribution has this bound as its delta. Between two of them, its delta is larger than the composition's; with
       more points, the excess is smaller
-    - `tail`: a small delta, which decides how far the epsilons reach: the largest one is the epsilon that the
-      composition guarantees at this delta. In the distribution, a probability of about `tail` has infinite loss
+    - `tail`: a small delta. The largest of the epsilons is the one that the composition guarantees at this delta. In
+      the distribution, a probability of about `tail` has infinite loss
 
     The result may be composed with distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
     Raises: `InvalidParameter` if `points` or `discretization` is out of range.
@@ -310,8 +310,9 @@ def replaced(guarantee: Guarantee) -> Guarantee:
     A replacement is a removal and an addition. So the epsilon of pure DP and bounded range doubles, and so does the
     sensitivity of additive noise; other guarantees become the guarantees of group privacy for two users.
 
-    The sensitivity of a mechanism under replacement may be less than twice its sensitivity under addition, as in a
-    histogram with one cell per user. Then state the guarantee for that sensitivity instead of calling this function.
+    The sensitivity of a mechanism under replacement may be less than twice its sensitivity under addition. In a
+    histogram in which each user is in one cell, for example, the l2 sensitivity is 1 under addition and sqrt(2) under
+    replacement. Then state the guarantee for this smaller sensitivity instead of calling this function.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):

@@ -88,9 +88,9 @@ class LocalTables:
         a sentence or None:
 
         - `shortage`: what the account lacks to pay for the plan; None if it can pay
-        - `warning`: None, unless the charge closes one of two ways of paying to all accounts on the dataset. Their
-          joint budget pays from a Gaussian budget (mu squared) and as a sum of epsilons; a charge that can be paid in
-          only one of these ways closes the other for good
+        - `warning`: a sentence if, after the charge, the joint budget of the dataset's accounts can be spent in one way
+          only. It can be spent as a Gaussian budget (mu squared) and as a sum of epsilons; a charge that fits only one
+          of the two ways ends the other way for good. None if the charge ends neither way
         """
         with self._question_lock:
             plan = self._session(dataset).explain(sql, called=dataset, **words)

@@ -228,8 +228,8 @@ class PathRecord(TypedDict):
 
     `upper` changes with each answer. With probability 1 - delta, there is no time at which the privacy loss exceeds the
     value that `upper` has at that time. `lower` shows how tight `upper` is: no epsilon below `lower` can be proved at
-    this delta. `upper` is None if no delta is left for it, because mechanisms that ran may fail outright (reveal
-    everything), and the probabilities of that use up delta.
+    this delta. Mechanisms that ran may fail outright (reveal everything), and the probabilities of these failures are
+    taken from delta. `upper` is None if they leave nothing of delta.
     """
 
     lower: Annotated[float, Example(0.4)]
@@ -447,8 +447,8 @@ class PreviewRecord(PlanRecord):
     - `words`: a description for people of each of the plan's `uses`, the runs of mechanisms that it can spend
     - `shortage`: a sentence about what is lacking to pay, in the account or in the joint budget of the dataset's
       accounts (the cap); None if the account can pay
-    - `warning`: a sentence, or None. A cap can be paid in two ways: in mu squared (as a Gaussian budget) and as a sum
-      of epsilons. The sentence warns that the charge would end one of these two ways for all accounts
+    - `warning`: a sentence, or None. The cap can be spent in two ways: in mu squared (as a Gaussian budget) and as a
+      sum of epsilons. The sentence warns that the charge would end one of these two ways for all accounts
     """
 
     left: Annotated[list[str], Example(["bounded-range:0.1x50", "pure:0.1x50"])]

@@ -537,10 +537,11 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
 
 
 def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` with `units` in place of "users" in phrases such as "12 users may be hidden".
+    """Return `sentences` with `units` in place of "users" in phrases such as "fewer than 12 users may be hidden".
 
-    Such a phrase says how few units of privacy a group may have and still be hidden. If parts of users are protected,
-    such as each day of a user, the number counts these parts, and `units` is "user-days". Everything else is unchanged.
+    Such a phrase says up to which size a group may be missing from an answer. If parts of users are protected, such as
+    each day of a user, the size is a number of these parts, and the phrase becomes, for example, "fewer than 12
+    user-days may be hidden". Everything else is unchanged.
     """
     return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 

@@ -72,8 +72,9 @@ def with_defaults(
     - the most rows of a user (for a variance, a standard deviation or a number of distinct values).
 
     A question that states neither an epsilon nor an accuracy is paid with guarantees that an account registered in
-    advance. For such a question only the most rows of a user are filled in. Other bounds might need a private search,
-    which is paid from an epsilon, and the question needs no default delta.
+    advance. For such a question only the most rows of a user are filled in. The other bounds are not: they might need a
+    private search, which is paid from an epsilon that this question does not have. It gets no default delta either,
+    because its delta is that of a registered guarantee.
     """
     filled = dict(words)
     if kind in STATISTICS and STATISTICS[kind].over_rows and words.get("per_user") is None:

@@ -54,7 +54,8 @@ class RoundReader(Protocol):
 
     The search passes over the table in several rounds. In each round it adds noise to the weight of every group that is
     not found yet, and finds the groups whose noisy weight is high. A user who is in n groups that are not found yet
-    adds a weight proportional to 1 / sqrt(n) to each of them, so that users with many groups do not need more noise.
+    adds a weight proportional to 1 / sqrt(n) to each of them. So the l2 norm of what one user adds, and with it the
+    noise, does not grow with the user's number of groups.
     """
 
     def read(self, found_labels: Sequence[Label]) -> GroupWeights:
@@ -62,8 +63,8 @@ class RoundReader(Protocol):
 
         The weight of a group is a sum over its users. A user who is in n groups not found yet adds about 1 / sqrt(n) to
         each of them. `found_labels` are the labels of the groups that earlier rounds (noisy passes over the table)
-        found. The result also has two sums from which the numbers of users and of groups per user are estimated. All
-        are private: the caller adds noise.
+        found. The result also has two sums, from which the number of users and their mean number of groups are
+        estimated. Weights and sums are exact; the caller adds noise before it uses them.
         """
         ...
 
@@ -136,8 +137,8 @@ def execute(
       new noise for them.
     - `unit` is the unit of privacy, such as "user".
 
-    Ensures: no row is read before the charge is stored. If the account pays with runs of mechanisms that it registered
-    at its opening, the runs that were charged but not needed are refunded.
+    Ensures: no row is read before the charge is stored. An account may pay with guarantees of single mechanisms that it
+    registered at its opening; those that were charged but not needed are then given back to it.
     Raises: what `payer.charge` raises, such as `BudgetExhausted`. After the charge, only errors of the engine
     (`EngineFailed`, `UnsuitableTable`, `UnknownColumn`), `StoreFailed`, or `AnswerWithheld` (the charged question
     cannot be answered; this is stored, and a retry raises it again).

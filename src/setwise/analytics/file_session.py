@@ -153,7 +153,8 @@ class FileSession(Session):
     def stop_scan(self) -> None:
         """Stop the warnings about cells that cannot be parsed, in all sessions on this file.
 
-        The warnings have exact counts, so only the data holder may see them.
+        The warnings have exact counts of cells, without noise, so only the data holder may see them. A program that
+        lets other people ask questions calls this method first.
         """
         for session in self._by_types.values():
             session.stop_scan()

@@ -170,9 +170,9 @@ class OneOff:
         odometer. An odometer is a bound on the privacy loss so far that holds although each question was chosen after
         seeing earlier answers.
 
-        The sum of epsilons holds only if the deltas of the questions add up to at most half of `delta`. If the delta of
-        the first question is more than a tenth of `delta`, a few questions exceed this half. In that case the odometer
-        is left out, so that the sum of epsilons may use all of `delta`.
+        The sum of epsilons is a valid bound only if the deltas of the questions add up to at most its half of `delta`.
+        If the delta of the first question is more than a tenth of `delta`, the deltas of a few such questions add up to
+        more than the half. In that case the odometer is left out, and the sum of epsilons gets all of `delta`.
         """
         # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
         # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.
@@ -463,12 +463,13 @@ def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iter
 
 
 def _with_smaller_delta(total: Total, account: AccountPayer) -> Iterator[Total]:
-    """Yield budgets with a delta that `account` can still pay for, and with shares of the epsilon of `total`.
+    """Yield budgets with a delta that `account` can still pay for: first with the epsilon of `total`, then with less.
 
-    The caller suggests one of them if the account cannot pay for `total` because its delta is too large. An account
-    limits the probability of outright failures, in which everything may be revealed. The yielded delta is half of what
-    is left of this limit, rounded down to two digits. Nothing is yielded if nothing is left, or if the delta of `total`
-    is not larger than what is left, because the account then lacks something else.
+    `total` is a budget that the account cannot pay for because its delta is too large; the caller suggests the first
+    yielded budget that the account can pay for. An account limits the probability of outright failures, in which
+    everything may be revealed. The delta of the yielded budgets is half of what is left of this limit, rounded down to
+    two digits. Nothing is yielded if nothing is left, or if the delta of `total` is not larger than what is left,
+    because the account then lacks something else.
     """
     remaining = filter_parameters(account.status().left).failure_sum
     if not 0 < remaining < total.delta:

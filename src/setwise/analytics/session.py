@@ -529,6 +529,9 @@ class Session(Askable):
     ) -> None:
         """Store each user's items in a random order, so that questions with a limit on a user's items read fewer rows.
 
+        A question that counts each user in at most 5 items, for example, reads only the first 5 items of each user; on
+        the original table, it reads all items and chooses 5 at random.
+
         - `destination` is a directory for files, or a table's name for other engines. `setwise.open` opens it like any
           source, until the original table changes.
         - `item` is the column whose values are the items.

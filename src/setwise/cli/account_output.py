@@ -23,7 +23,7 @@ _BAR = 24
 
 
 def _more_in_words(count: int) -> str:
-    """Return a clause that says that the remaining budget pays for `count` more questions like the last one asked."""
+    """Return a phrase that says that the remaining budget pays for `count` more questions like the last one asked."""
     if not count:
         return "no other question like the last one fits"
     return f"{count:,} more question{'' if count == 1 else 's'} like the last one fit{'s' if count == 1 else ''}"

@@ -109,11 +109,11 @@ class SeveralValues(InvalidParameter):
 
 
 def _distinct_command(names: str, table: str | None) -> str:
-    """Return a clause with a `setwise sql` command that counts the distinct combinations of several columns.
+    """Return a phrase with a `setwise sql` command that counts the distinct combinations of several columns.
 
     `names` are the columns, as SQL text, and `table` is the path of the table. The command has the filter and the group
     of the command that was called, and those of its options that `setwise sql` has too. If `table` is None, or if the
-    groups are periods of time or ranges of numbers, the clause has only the SQL statement.
+    groups are periods of time or ranges of numbers, the phrase has only the SQL statement.
     """
     named, kept = _sql_options()
     item, where = named.get("--item", ""), f" WHERE {named['--where']}" if "--where" in named else ""
@@ -253,7 +253,7 @@ def _unwrapping(source: str, csv: "CsvOptions") -> str:
 
 
 def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
-    """Return a clause with a shell command that copies a file so that it is readable, and asks the question again.
+    """Return a phrase with a shell command that copies a file so that it is readable, and asks the question again.
 
     - `copy_command`: the part of the command that writes a readable copy of the file `source`; its last word is the
       path of the copy
@@ -274,7 +274,7 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
 
 
 def _ask_for_times(source: str, user: str, function: str) -> str:
-    """Return a clause with a `setwise sql` command that counts users per period, after a failed histogram.
+    """Return a phrase with a `setwise sql` command that counts users per period, after a failed histogram.
 
     The command is for `setwise histogram` with periods as groups, as in --item 'at by week', if the column holds
     numbers and no times. The numbers are taken for times since 1970. `source` is the table, `user` its user column, and

@@ -450,7 +450,7 @@ def _cost_in_words(
 
 
 def stored_in_words(stored: "datetime | None") -> str:
-    """Return a clause that says when the answer shown was stored, and how to ask the table as it is now.
+    """Return a phrase that says when the answer shown was stored, and how to ask the table as it is now.
 
     `stored` is the time (UTC); None if it is not known.
     """

@@ -182,7 +182,7 @@ def _print_answer(name: str, answer: "Answered", groups: "Sequence[str]") -> Non
 
 
 def _stored(ran: "ReportRun") -> str:
-    """Return a clause that says how many answers of the report run `ran` were stored by an earlier run.
+    """Return a phrase that says how many answers of the report run `ran` were stored by an earlier run.
 
     The earlier run had the same key, so that these answers cost nothing now. Returns "" if there are none.
     """

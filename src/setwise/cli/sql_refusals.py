@@ -86,9 +86,9 @@ def table_path(name: str, tables: dict[str, str], engine: str) -> str:
     """Return the path of the table that a statement calls `name` after FROM.
 
     `tables` maps the names given with --table NAME=PATH to paths. `name` is looked up among these names without regard
-    to upper and lower case, unless several tables then match. If `name` is neither found nor a file, its part after the
-    last dot is looked up, because BI tools write a schema before the dot. Otherwise `name` itself is returned, because
-    it may be a path or a table of `engine`.
+    to upper and lower case, unless several tables then match. If `name` is neither found nor a file, the part of `name`
+    after the last dot is looked up, because BI tools write a schema before the dot, as in public.visits. If this is not
+    found either, `name` itself is returned, because it may be a path or a table of `engine`.
 
     Raises: `InvalidParameter` if nothing is found, `name` is a plain identifier, and `engine` is DuckDB.
     """

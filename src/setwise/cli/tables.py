@@ -49,10 +49,12 @@ def check(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as 
 
 
 def _column_names_advice(source: str, csv: "CsvOptions", user: str) -> str:
-    """Return a clause with the command that names the columns of the file `source`, if it has no header; "" if it has.
+    """Return a phrase with a command that gives names to the columns of the file `source`; "" if it has a header.
 
-    `csv` are the options with which the file was read, and `user` is the user column that it lacks. The names that the
-    file gets without a header say nothing, so the user column cannot be found; the command takes the first column.
+    The phrase is for a file without a header, in which no column has the name `user` of the user column. The command
+    gives this name to the first column and made-up names to the others, and the phrase says so, because the owner of
+    the file must check whether the first column tells users apart. `csv` are the options with which the file was read.
+    The result is "" also if `csv` names the columns.
     """
     from shlex import join, quote
 

@@ -440,11 +440,11 @@ class RemoteSeries:
         return released["released"]
 
     def cancel_update(self) -> bool:
-        """Stop the running update of this live series; return False if no update was stopped.
+        """Stop the running update of this live series; return whether an update was stopped.
 
-        That is so if the replica (process of the service) that gets the request runs no update of the series. A live
-        series is a set of noisy user counts that is released period by period. A later update releases the periods that
-        the stopped update would have released.
+        A live series is a set of noisy user counts that is released period by period. A later update releases the
+        periods that the stopped update would have released. The result is False if the replica (process of the service)
+        that gets the request runs no update of the series.
         """
         stopped: CancelledRecord = self._client.request("DELETE", f"/live/{quote(self.name)}/update")
         return stopped["cancelled"]

@@ -164,7 +164,7 @@ class Account:
 
         An account that was opened for a dataset pays for the data of this dataset only, under any name of these data.
         An account that was opened for no dataset pays only for data on which the ledger has neither accounts nor a cap
-        (joint budget): their joint promise would not include its charges.
+        (joint budget). Otherwise the joint promise of those accounts would not include the charges of this account.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
@@ -176,7 +176,8 @@ class Account:
         same arguments charges nothing more. Its receipt has the stored answer, or None if there is none; the question
         may then be run again.
         Requires: `request` is a text that identifies the whole question: what is run, and on which data. The question
-        must be chosen before the charge, because the price depends on what the account has left
+        must be chosen before the charge. The price is computed from what the account has left now; if the question
+        were chosen later, after further charges and answers, this price could be too low
         (docs/optimal-composition.md, Theorem 7). Otherwise pay with `reserve`. Raises `KeyConflict` for another request
         or other uses under a used key, `InvalidParameter` for a kind of use that the account never pays for,
         `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot pay, and
@@ -207,8 +208,9 @@ class Account:
         """Charge for `uses` whose questions are chosen only after later answers are seen; return the receipt.
 
         `uses` lists privacy guarantees and how often each is used. `key` is the idempotency key, and `request` the text
-        of the question. A use costs as much as if it were the last one that the account pays for, because its question
-        may be asked last. Gaussian uses, registered uses, and uses of a zCDP account cost the same as by `charge`.
+        of the question. In a Gaussian wallet (a budget in mu squared), a use costs more if less remains after it. The
+        question may be asked when nothing remains, so the use is charged the highest price: that of a use that empties
+        the wallet. Gaussian uses, registered uses, and uses of a zCDP account cost the same as by `charge`.
         Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
         `InvalidParameter` for a use that has no price, or for an account with a menu (a fixed list of uses).
         """
@@ -224,12 +226,12 @@ class Account:
         return self.charge([*others, *reserved_uses(early)], key=key, request=request)
 
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
-        """Return those of the `uses` whose price depends on how much budget is left.
+        """Return those of the `uses` whose price at `charge` is right only for a question chosen before the charge.
 
-        `uses` lists guarantees and how often each is used. `charge` computes their price from the budget that is left
-        at the charge. That is right only if their question was chosen before. If the question is chosen later, after
-        other answers were seen, less may be left by then; so `reserve` charges the price of the last use that the
-        account pays for.
+        `uses` lists guarantees and how often each is used. The result is not empty only if an account pays from a
+        Gaussian wallet (a budget in mu squared), from a menu (a fixed list of guarantees with costs), or from a slice
+        (its reserved part of the dataset's joint budget). The caller refuses such a use if its question is chosen
+        later, after other answers were seen, or charges it at a higher price (`reserve`).
         """
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
@@ -372,8 +374,8 @@ class Account:
         people only the returned text.
 
         A part may be answered long after the charge. By then less may be left in the account, and some uses would cost
-        more. So the charge must have a price that holds for later answers, too: either the charge was made by
-        `reserve`, or all its uses have a fixed price, as Gaussian noise has.
+        more. So the charge must have a price that is right for later answers, too: either the charge was made by
+        `reserve`, or all its uses have such a price at any time, as Gaussian noise has.
 
         Raises `BudgetExhausted` for a new part if the account is not open. Raises `InvalidParameter` if the account
         lacks the charge, if a part of the charge was refunded, or if its price was right only at the time of the
@@ -547,11 +549,12 @@ class Account:
             return self._explain_shortage(self._balances(connection, period), wanted)
 
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return a warning if a charge of `uses` closes one of two ways of paying to all accounts on the dataset.
+        """Return a warning if, after a charge of `uses`, the dataset's joint budget can be spent in one way only.
 
-        The joint budget of a dataset's accounts pays from a Gaussian budget (mu squared) and as a sum of epsilons. A
-        charge that can be paid in only one of these two ways closes the other way for good. The result is None if the
-        charge closes no way, if the joint budget cannot pay at all, or if the dataset has no such joint budget.
+        All accounts on a dataset share its joint budget. It can be spent in two ways: as a Gaussian budget (mu squared)
+        and as a sum of epsilons. A charge that fits only one of the two ways ends the other way for good, for all these
+        accounts. The result is None if the charge ends neither way, if the joint budget cannot pay for the charge at
+        all, or if the dataset has no joint budget of this kind.
         """
         if not isinstance(self._cap, SharedCap):
             return None

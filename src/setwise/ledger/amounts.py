@@ -351,8 +351,8 @@ class WalletTotals:
 
         `uses` lists privacy guarantees and how often each is used. `remaining` are the wallet's units before the
         payment; a full wallet has 2^60 units. Verification calls this for the price that the ledger recorded with a
-        charge. The recorded price can differ from the price that this machine computes, because another machine may
-        have rounded otherwise.
+        charge. It does not ask whether the recorded price equals the price that this machine computes, because another
+        machine, which rounds otherwise, may have computed it.
         """
         # Every price has a margin, which is larger than the difference between the math libraries of two platforms. So
         # a payment that another platform computed is enough here, too.
@@ -372,7 +372,7 @@ class WalletTotals:
 
         The wallet is a budget in mu squared: its 2^60 units stand for the field `wallet`, the mu squared of a full
         wallet. `remaining` are the units before the payment. `uses` lists privacy guarantees and how often each is
-        used; the mechanisms may run in any order.
+        used. The result is valid in whatever order the mechanisms run.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -625,8 +625,8 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
     """Return the zCDP guarantee that is charged for `guarantee` to a budget that is counted in zCDP.
 
-    For epsilon-DP, (epsilon, delta)-DP and Laplace noise, the rho of the result is epsilon^2/2, rounded up. Any other
-    guarantee is converted by its method `zero_concentrated`.
+    For epsilon-DP, (epsilon, delta)-DP and Laplace noise, the rho of the result is epsilon^2/2, rounded up. For any
+    other guarantee, the result is that of its method `zero_concentrated`.
     """
     # The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
     # epsilon^2/2 and would no longer verify.

@@ -488,8 +488,8 @@ class Ledger:
         """Read an export from `stream` into this ledger, which must be empty, and return its number of entries.
 
         `tables` are other tables in the ledger's database, such as a service's own, whose exported rows are restored
-        too. Everything is one transaction. On PostgreSQL only the owner of the tables can do this, because triggers are
-        renewed.
+        too. Everything is one transaction. The triggers of the tables are dropped and created again, which PostgreSQL
+        allows only to the owner of the tables.
 
         Raises: `InvalidParameter` for a ledger that is not empty, or an export that was changed or cut short.
         """

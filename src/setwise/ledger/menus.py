@@ -129,8 +129,8 @@ class MenuTotals:
 
         `uses` lists privacy guarantees and how often each is used.
 
-        - "menu": each use costs as many units as the cheapest item of the account's menu (its fixed list of guarantees)
-          whose guarantee the use satisfies. The cost of an item is fixed.
+        - "menu": the account has a menu, a fixed list of guarantees with a cost in units for each. A use costs as much
+          as the cheapest of these guarantees that the use satisfies.
         - "failure": the probability that the uses fail outright (and may reveal everything), where 2^60 units are the
           probability `failure`.
         - "rho": the zCDP rho of the uses, where 2^60 units are the rho `rho`.
@@ -140,7 +140,7 @@ class MenuTotals:
         of them, it takes all that remains. `spent` maps each balance to the units spent from it before.
 
         Theorem: docs/optimal-composition.md, "Menu accounts". Raises `InvalidParameter` for a use that satisfies no
-        item.
+        guarantee on the menu.
         """
         rho, failure = zcdp_sums(uses)
         loss = total_loss((use.guarantee, use.count) for use in uses) or Fraction(0)
@@ -204,9 +204,9 @@ class MenuTotals:
     def most_rho(self) -> float:
         """An upper bound on the zCDP parameter rho of everything that the whole budget can pay for.
 
-        The odometer, a bound on the epsilon spent so far, is the smallest of bounds that are each tight near one rho.
-        They are chosen for this rho, a half of it, a quarter, and so on, so that the odometer is nearly tight for any
-        rho that is spent.
+        The odometer, a bound on the epsilon spent so far, is the smallest of several bounds. Each is tight if the rho
+        spent so far is near one value: this rho, a half of it, a quarter, and so on. So the odometer is nearly tight
+        for any rho up to this one.
         """
         return self.rho
 

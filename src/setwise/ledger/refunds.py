@@ -22,8 +22,8 @@ def lacking_draws(
 
     - `uses` lists the registered guarantees that a charge needs, and how often each.
     - `lines` maps each guarantee in its written form, such as "pure:0.1", to how often the account may use it in all,
-      and `spent` to how often earlier charges used it. The account can pay if, for each guarantee, the difference is at
-      least the number in `uses`.
+      and `spent` maps it to how often earlier charges used it. The account can pay if, for each guarantee, the first
+      number minus the second is at least the number in `uses`.
     - `remaining_uses` is only printed: the guarantees that the account has left, and how often it may use each.
     """
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]

@@ -142,8 +142,9 @@ def _append(connection: Connection, kind: str, name: str, body: str, at: int, to
 def write_record(connection: Connection, terms: Terms, at: int) -> Record:
     """Append the record that opens an account or cap (joint budget) with these `terms`, and return the record.
 
-    `at` is the time of the opening, in microseconds since 1970. No row is inserted into the table of accounts, because
-    the restoring of an export inserts that row itself. To open a new account, call `write_opening`.
+    `at` is the time of the opening, in microseconds since 1970. No row is inserted into the table of accounts. When an
+    export is restored, the caller inserts that row later, with the number and hash of the account's last entry. To open
+    a new account, call `write_opening`.
     """
     return _append(connection, terms.kind, terms.name, terms.body(), at, terms.lines())
 
@@ -236,7 +237,9 @@ def change_state(connection: Connection, name: str, event: AuditEventKind, *, by
 class _KnownSources(NamedTuple):
     """A cache of the registrations of datasets in one ledger, so that each registration is read only once.
 
-    - `holder` is the number of the last record of the ledger that was read, and `hash` is that record's hash.
+    - `holder` is the number of the last record of the ledger that was read, and `hash` is that record's hash. Later
+      calls read only records with larger numbers. If the ledger has another hash at this number, it was exchanged or
+      rolled back, and the cache is not used.
     - `sources` has a triple for each registration: the dataset's name, digests that identify the dataset's data, and
       digests of the folders that contain the data. Left out are registrations that a steward has set apart: their
       dataset names share no budget with other names of the same data.
@@ -446,8 +449,8 @@ def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | N
     The result is a union of two sets: the caps of the datasets themselves, and the caps from which the datasets'
     accounts pay. It also contains None if some account pays from no cap. Closed accounts are ignored.
 
-    Datasets that read the same table should share one cap. So the caller refuses a registration that gives the result a
-    further member.
+    Names of the same data should share one cap, or all have none. So the caller compares the results before and after
+    it registers a name, and refuses the registration if it added a second cap, or None, to the result.
     """
     caps_of_accounts = (
         select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()

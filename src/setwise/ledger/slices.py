@@ -188,11 +188,11 @@ class CapTotals:
         - `price` maps each balance to the units that were paid.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
-        The other balances must have paid exactly what `uses` cost. The price in the wallet depends on what the payment
-        leaves in the slice: the less it leaves, the higher the price. Prices are computed for a list of 41 such
-        amounts. A payment from the wallet is valid if it is the price for one of these amounts, and if it left at least
-        this amount in the slice. The payment may differ from the computed price by a rounding error, because another
-        machine may have computed it.
+        From the balances other than the wallet, the slice must have paid exactly what `uses` cost. The price in the
+        wallet depends on how many units the payment leaves in the slice: the fewer, the higher the price. A list has
+        the prices for at most 41 such numbers of units. A payment from the wallet is valid if it is the price for one
+        of these numbers, and if it left at least this number in the slice. It may differ from the price by a rounding
+        error, because another machine may have computed it.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(
@@ -434,8 +434,8 @@ class _Costs:
     - `prices` has the cost in the wallet (mu squared), which is higher if less remains after the payment. It lists
       pairs (units that remain, price), from many remaining units down to 0. It is empty if a guarantee has no finite
       price.
-    - `well` is 102% of the price that a full wallet would pay, the lowest one. An account pays from its slice, a part
-      of the cap that is reserved for it. If the slice holds so little that the price would exceed `well`, it is
+    - `well` is 102% of the lowest price, which a full wallet would pay. An account pays from its slice, a part of the
+      cap that is reserved for it. If so little is in the slice that the price would exceed `well`, the slice is
       refilled first.
     - `rounding` is by how much a price may differ between two platforms, because their math libraries round
       differently.

@@ -172,8 +172,8 @@ class AccountStatus:
         The period is the present budget period of the account. With probability at least 1 - delta, there is no time at
         which the privacy loss of the answers so far exceeds the upper bound of that time.
 
-        The upper bound of `odometer` can be smaller, because its promise is weaker: fix an epsilon in advance, and stop
-        asking before that bound exceeds it; then all answers together are (epsilon, delta)-DP.
+        The upper bound of `odometer` can be smaller, because it promises less: if an epsilon was fixed in advance, and
+        the analyst stops before the upper bound of `odometer` exceeds it, all answers are together (epsilon, delta)-DP.
         """
         return pathwise_odometer(self.terms, self.drawn, self.worth, self.largest)
 
@@ -356,8 +356,8 @@ def _epsilon_left(terms: Terms, remaining_uses: tuple[Use, ...], share_left: flo
 
     - `terms` has the account's promise.
     - `remaining_uses` are privacy guarantees that together use up the remaining budget. One of them may be (0,
-      delta)-DP, which stands for the remaining failure probability. The result is the epsilon of the first of the
-      others.
+      delta)-DP, which stands for the remaining failure probability, and is left aside. The result is the epsilon of the
+      first other guarantee, at the account's delta less its part for failures.
     - `share_left` is the remaining share of the budget, from 0 to 1. If it is 1, because nothing was spent, the result
       is the whole promised epsilon.
     """
@@ -505,9 +505,10 @@ def _budget(terms: Terms) -> tuple[Use, ...]:
 def _promise(terms: Terms) -> tuple[Use, ...]:
     """Return what an account with these `terms` promises for one budget period: one use of (epsilon, delta)-DP.
 
-    The joint promise of all accounts on a dataset is composed of these guarantees if some account adds up charges
-    otherwise than by zCDP parameters (rho), for example in a wallet or by a menu. If all accounts with a budget add up
-    rho, the results of `_budget` are composed instead, because these accounts are together one zCDP filter.
+    The joint promise of all accounts on a dataset composes the result of this function, for each account with a budget,
+    if some account adds up its charges otherwise than by zCDP parameters (rho), for example in mu squared. If all these
+    accounts add up rho, the rho of all their charges is at most the sum of their limits. The joint promise is then
+    composed of these limits (the results of `_budget`) instead.
     """
     return (Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta)),)
 

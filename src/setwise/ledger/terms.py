@@ -163,8 +163,9 @@ class Terms:
     def account_totals(self) -> AccountTotals:
         """The budget from which the account pays for guarantees that were not registered at its opening.
 
-        Requires: the account has such a budget, and these are not the terms of a cap (a joint budget of accounts), from
-        which no charge is paid directly. Otherwise raises `AssertionError`.
+        Requires: the account has such a budget, and these are not the terms of a cap (a joint budget of accounts) from
+        which accounts reserve parts. Such a cap has no price for a charge, because the price depends on the reserved
+        part. Otherwise raises `AssertionError`.
         """
         assert self.totals is not None
         assert not isinstance(self.totals, CapTotals)
@@ -516,8 +517,8 @@ def uses_priced_by_balance(uses: Sequence[Use], terms: Terms, *, has_slice: bool
 
     Such uses are paid from a wallet (an amount of mu squared), a menu (a fixed list of guarantees with costs) or a
     slice (the account's reserved part of a dataset's joint budget). If their question is chosen after the charge, when
-    later answers were seen, the price may be too low; `Account.reserve` charges a higher one. Gaussian and (0,
-    delta)-DP uses are never returned, because their price is right in any case.
+    later answers were seen, the price may be too low. `Account.reserve` then charges a higher price, or refuses a use
+    that a menu pays for. Gaussian and (0, delta)-DP uses are never returned, because their price is right in any case.
 
     `uses` lists privacy guarantees and how often each is used. `terms` are the account's terms, and `has_slice` says
     whether the account pays from a slice.

@@ -39,7 +39,7 @@ def name_question(name: str) -> Iterator[None]:
 def in_report_words(message: str) -> str:
     """Return an error message with entries of a report in place of options of the command line.
 
-    A statement to paste, which follows "write: ", stays as it is.
+    Some messages end with "; write: " and a SQL statement that the author can paste. The statement stays as it is.
 
     >>> in_report_words("add --contributions auto (max_groups_contributed in SQL), or list the groups with --domain")
     'add contributions = "auto", or list the groups with domain'

@@ -206,9 +206,10 @@ def _groups_in_words(query: Query) -> str:
 
 
 def _difference(statistics: Sequence[Statistic]) -> str:
-    """Return a clause that says in which direction bounds on users can change the numbers of `statistics`.
+    """Return a phrase that says in which direction bounds on users can change the numbers of `statistics`.
 
-    Bounds can only lower some numbers, such as counts, and can lower or raise others, such as means.
+    Bounds can only lower some numbers, such as counts, and can lower or raise others, such as means. The phrase is, for
+    example, "a number can be below the table's own".
     """
     lowered = [statistic.only_lowered for statistic in statistics]
     if all(lowered):
@@ -240,9 +241,9 @@ def hidden_groups_note(query: Query, detectable: int | None, complete: bool, *, 
 
 
 def in_heading(sentences: Sequence[str]) -> list[str]:
-    """Return the `sentences` as clauses for a heading: in lower case at the start, and without a full stop.
+    """Return the `sentences` as phrases for a heading: in lower case at the start, and without a full stop.
 
-    A heading joins its clauses with semicolons. Empty sentences are left out.
+    The caller joins the phrases of a heading with semicolons. Empty sentences are left out.
     """
     return [sentence[:1].lower() + sentence[1:].removesuffix(".") for sentence in sentences if sentence]
 
@@ -316,10 +317,10 @@ def found_shares_notes(
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
     """Return a sentence on the share of `counted`, such as "rows of each user", that a found bound leaves out.
 
-    A private search found the bound. `left_out` has the noisy share and its interval. In this share, a user with more
-    than `left_out.of_first` groups or rows counts as having just that many. The true share is then larger, so the
-    sentence states the condition that no user has more. If the interval of the share is too wide to be useful, the
-    sentence says that the share is not known.
+    A private search found the bound. `left_out` has the noisy share and its interval. For this share, a user with more
+    than `left_out.of_first` groups or rows was counted with just that many. If there are such users, the true share is
+    larger; so the sentence begins with a condition: "If none has more than 100, about 7% of the rows of each user are
+    left out." If the interval of the share is too wide to be useful, the sentence says that the share is not known.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
@@ -392,9 +393,10 @@ def interval_note(
 def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
     """Return a sentence that says that the confidence of intervals is an average over all items of `answer`.
 
-    A table that displays only the first `displayed_count` items needs this sentence, because fewer of the intervals
-    that it shows may contain the exact number. The result is "" if all items are displayed, if the items have no
-    intervals, or if they have statistics instead of one count.
+    With 95% confidence, for example, about 95% of the intervals of all items contain their exact numbers. A table that
+    displays only the first `displayed_count` items needs this sentence, because the share may be lower among these
+    items. The result is "" if all items are displayed, if the items have no intervals, or if they have statistics
+    instead of one count.
     """
     total = len(answer.items)
     if answer.statistics or total <= displayed_count or answer.items[0].interval is None:

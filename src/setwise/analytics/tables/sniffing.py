@@ -59,9 +59,11 @@ def _with_place(declared: CsvOptions, file: TableFile, separator: str, ending: s
     - `ending` is the usual file name ending of the file's compression, such as ".gz"; "" without compression.
 
     The file's name may already say how to read the file: nothing is added for a file x.csv with commas, or x.tsv with
-    tabs. The separator is added if the format (declared, or shown by the name) implies another one. A format such as
-    "csv.gz" is never added to a declared one. It is added if the name does not show the compression. It is also added
-    if the separator is a comma or a tab, but the name is not that of a CSV file.
+    tabs.
+
+    - The separator is added if the format (declared, or shown by the name) implies another one, as for x.csv with tabs.
+    - A format such as "csv.gz" is added, unless one is declared, if the name does not show how the file is compressed,
+      or if the name is not that of a CSV file and the separator is a comma or a tab.
     """
     suffix = suffix_of(file)
     compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
@@ -160,8 +162,8 @@ def _is_spaced(text: str, separator: str) -> bool:
     """Return whether a blank follows every separator in `text`, the first lines of a file, as in 1, "Oslo", 5.
 
     The blank then has to be declared as a part of the separator. Otherwise a CSV reader would skip such a line, because
-    the quotes of a cell must follow the separator directly. The result is False if no quote follows a blank. Lines with
-    quotes are not checked, because a separator within quotes needs no blank.
+    the quotes of a cell must follow the separator directly. If no quote follows a blank, no line would be skipped, and
+    the result is False. Lines with quotes are not checked, because a separator within quotes needs no blank.
     """
     if f'{separator} "' not in text:
         return False

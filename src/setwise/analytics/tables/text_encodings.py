@@ -69,9 +69,9 @@ class EncodingScan:
         return self.utf_16 or ("utf-8" if self.is_utf8 or not self.guesses else self.guesses[0].encoding)
 
     def choices(self, write: Callable[[Sequence[str]], str] = join) -> str:
-        """Return a clause that offers the guessed encodings; "" if there are no guesses.
+        """Return a phrase that offers the guessed encodings; "" if there are no guesses.
 
-        For each guess, the clause has the option --encoding that declares it, and words of the file as the encoding
+        For each guess, the phrase has the option --encoding that declares it, and words of the file as the encoding
         reads them. `write` turns an option into text, by default for the command line.
         """
         readings = [f"{write(['--encoding', guess.encoding])} reads {', '.join(guess.words)}" for guess in self.guesses]

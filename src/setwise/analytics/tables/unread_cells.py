@@ -220,12 +220,12 @@ class _ColumnScan:
         return ScanNote(f"{text}{shown}{advice}", is_unsolved=True)
 
     def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> str:
-        """Return a clause that names options with which more cells of a column can be read; "" if no option helps.
+        """Return a phrase that names options with which more cells of a column can be read; "" if no option helps.
 
         - `count` has the column's name and kind, and the numbers of its filled and readable cells.
         - `cells` are sampled cells of the column, and `guess` says how they seem to be written.
 
-        The clause has up to two parts. The first part names options that read cells which the present options do not
+        The phrase has up to two parts. The first part names options that read cells which the present options do not
         read. The second part names an option that takes words such as N/A for empty cells. These cells then no longer
         count as unreadable, but no answer changes: neither an unreadable nor an empty cell adds anything to an answer.
         """
@@ -459,9 +459,9 @@ def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: 
 
 
 def _other_dates(guess: Guess) -> str:
-    """Return a clause such as " (or %m/%d/%Y: the cells do not tell)"; "" if the cells allow only one date format.
+    """Return a phrase such as " (or %m/%d/%Y: the cells do not tell)"; "" if the cells allow only one date format.
 
-    `guess` has a date format that reads the sampled cells. The clause lists the other formats that read as many.
+    `guess` has a date format that reads the sampled cells. The phrase lists the other formats that read as many.
     """
     return f" (or {' or '.join(guess.other_dates)}: the cells do not tell)" if guess.other_dates else ""
 

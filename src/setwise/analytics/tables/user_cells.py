@@ -174,9 +174,10 @@ def several_spellings(
 ) -> list[ScanNote]:
     """Return a list with a note if the column `user` writes a user in several ways, as 7 and 007, or Ada and ada.
 
-    Each way counts as a user of its own, so that the person is protected less than promised. `user` is a text column of
-    `table`, `csv` says how the table's `files` are written, and `write` turns the option that the note suggests into
-    text. The list is empty if every user is written in one way, or there is no such column.
+    Each way counts as a user of its own. A person who is written in two ways may thus add twice as much to an answer as
+    one user may, and is protected less than promised. `user` is a text column of `table`, `csv` says how the table's
+    `files` are written, and `write` turns the option that the note suggests into text. The list is empty if every user
+    is written in one way, or there is no such column.
     """
     from setwise.analytics.engines.duckdb.cell_counts import column_names
     from setwise.analytics.engines.duckdb.user_counts import count_spellings

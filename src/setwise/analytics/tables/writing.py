@@ -188,9 +188,9 @@ def _unclear_columns(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
 
     `columns` has sampled cells that are not empty, by column name. The result is empty if a cell in one of these
-    columns decides the question, because it can only be read if commas stand between thousands:
+    columns shows that the commas of the file stand between thousands. There are two sorts of such cells:
     - 1,234,567 has two commas, but a number has only one decimal point.
-    - 12 has no comma. A column whose decimal numbers have three places, as in 1,234, would have 12,000 in its place.
+    - 12 has no comma. If 1,234 in the same column were a decimal number with three places, 12 would be written 12,000.
     """
     numbers = {name: [cell.strip(BLANKS).lstrip("+-") for cell in cells] for name, cells in columns.items()}
     with_commas = {

@@ -387,9 +387,9 @@ class Restoration:
         """Queue balance changes, those of entry number `position` of `account`, to be written into the restored ledger.
 
         `moves` are the changes of budget balances that the entry made. Raises `InvalidParameter` if a change overdraws
-        its balance. A cap (joint budget) from which accounts reserve parts is not checked here: an export lists the
-        entries of one account after the other, not in the order in which they drew on the cap. The whole ledger is
-        verified at the end.
+        its balance. A cap (joint budget) from which accounts reserve parts is not checked here. An export lists all
+        entries of one account, then those of the next, so that an account may seem to reserve parts which another one
+        has not returned yet. The whole ledger is verified at the end.
         """
         for move in moves:
             self._number += 1

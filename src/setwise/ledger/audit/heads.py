@@ -204,8 +204,8 @@ def _check_continues(connection: Connection, account: Any, end: tuple[int, str],
 
     - `account` is the account's row in the database.
     - `end` is the position and hash of the last signed entry.
-    - `sealed` is how many entries at the start of the chain were written by versions whose hashes do not cover the
-      balance changes.
+    - `sealed` is how many entries at the start of the chain were written by early versions. The hashes of these entries
+      do not cover balance changes, so they are recomputed without them.
     """
     position, head = end
     if position:

@@ -247,7 +247,7 @@ def entry_rows(connection: Connection, holder: int, after: int) -> Generator[Row
     """Yield the rows of an account's entries in order, beginning after the position `after` (0: from the first).
 
     `holder` is the number of the ledger record that opened the account. Close the generator if it is not read to its
-    end, because its rows come from a cursor on the server.
+    end: otherwise the database keeps a cursor open, from which the rows come.
     """
     while True:
         count, place = 0, {"the_holder": holder, "after": after}
@@ -260,10 +260,10 @@ def entry_rows(connection: Connection, holder: int, after: int) -> Generator[Row
 
 
 def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:
-    """Yield a pair (position, change) for every change of a budget balance by an account, in the order of its entries.
+    """Yield a pair (position, change) for every change that an account's entries made to a budget balance, in order.
 
-    `position` is the place of the entry that made the change in the account's hash chain. `holder` is the number of the
-    ledger record that opened the account.
+    `position` is the number of the entry in the account's hash chain, from 1. `holder` is the number of the ledger
+    record that opened the account.
     """
     after: tuple[int, int, str] = (-1, 0, "")
     while True:

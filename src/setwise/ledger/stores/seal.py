@@ -1,8 +1,8 @@
 """The seal: one record of the register that covers the balance changes of early entries by a hash.
 
 The register is the ledger's chain of openings and audit events. Before version 5 of the schema, the hash of an entry
-did not cover its balance changes. The migration to that version, and the restoring of an old export, append a seal. The
-seal says, per account, how many entries are of that kind, and has a digest of their balance changes.
+did not cover its balance changes. The migration to that version, and the restoring of an old export, append a seal. For
+each account, the seal says how many of its entries have such a hash, and has a digest of their balance changes.
 """
 
 from collections.abc import Iterable, Mapping

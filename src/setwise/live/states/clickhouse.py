@@ -140,7 +140,7 @@ class ClickHouseState(MarkedState):
 def _texts(values: Sequence[str]) -> str:
     """Return `values`, attempt numbers of updates in hexadecimal, as a comma-separated list of SQL text literals.
 
-    The list goes into an IN clause. If `values` is empty, the list has only the empty text, which equals no attempt
-    number.
+    The list goes into the SQL text IN (...), which needs at least one value. If `values` is empty, the list has only
+    the empty text, which equals no attempt number.
     """
     return ", ".join(f"'{value}'" for value in values) or "''"
