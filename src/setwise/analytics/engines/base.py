@@ -548,9 +548,10 @@ class SqlEngineQuery(ABC):
     def _statistics(self, *, number_rows: bool = False) -> str:
         """Return the text of a SELECT of the measures (integers that users add to groups, such as sums) of every group.
 
-        Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...), which `StatementBuilder.statistics`
-        explains. If `number_rows`, the statement numbers each user's rows by window functions. Otherwise it groups rows
-        by user and group. The result is the same; only the speed differs.
+        Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...): the labels of a group, what the row is
+        about (cell and measure), a number of users, and for each summed measure i its sum (s<i>) and the number of
+        users who add to the sum (n<i>). If `number_rows`, the statement numbers each user's rows by window functions.
+        Otherwise it groups rows by user and group. The result is the same; only the speed differs.
         """
         salt = self._salt() if self._aggregation.needs_salt else None
         return self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt, number_rows)
@@ -650,7 +651,7 @@ INTERVAL = 0.1
 
 
 class Poller:
-    """Context manager: a thread calls `look` every 0.1 s, until `look` returns True or the `with` block ends.
+    """Context manager: a thread calls the function `look` every 0.1 s, until it returns True or the `with` block ends.
 
     Engines use it to follow the progress of a query that runs in the block.
     """

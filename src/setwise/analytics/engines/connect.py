@@ -38,9 +38,9 @@ Source: TypeAlias = str | Path | object
 class JoinableTables:
     """The tables that may be joined to a private table, as the data holder declares them: sources by table name.
 
-    A table in `public` may be joined on any column. A table in `private` must have a user column of the same name as
-    the private table, and every join with it must compare the users; it may compare other columns as well. Otherwise a
-    joined row would belong to two users.
+    A table in `public` may be joined on any column. A table in `private` has rows of users, too: its user column must
+    have the same name as that of the first private table, and every join must compare these two columns. It may compare
+    other columns as well. Otherwise a joined row would belong to two users.
 
     Raises: `InvalidParameter` for a table without a name, or one that is declared both public and private.
     """

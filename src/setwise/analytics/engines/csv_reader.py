@@ -298,8 +298,8 @@ class CsvFile:
     def count_lines(self) -> tuple[int, int]:
         """Return (lines, kept lines): how many lines below the header are not blank, and how many of these are read.
 
-        Lines of malformed records are not read, so that the data holder sees how many are lost. The numbers have no
-        noise, so they are for the data holder alone.
+        The difference is the number of lines that are lost, because lines of malformed records are not read. The
+        numbers have no noise, so they are for the data holder alone.
         """
         return self._records().count_lines() if self.names else (0, 0)
 

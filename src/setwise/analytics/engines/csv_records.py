@@ -155,8 +155,9 @@ class Records:
         """Return whether the lines of `block` are well-formed records, as far as quotes and carriage returns show.
 
         The number of cells of a line is not checked, because Arrow's parser, which gets the block next, detects a wrong
-        number. The result is False if a quote in `block` is misplaced, a quoted cell goes on after the block, a
-        carriage return does not end a line, or the block is longer than a record may be.
+        number. The result is False if a quote in `block` is misplaced, a quoted cell goes on after the block, or a
+        carriage return does not end a line. It is also False if the block is longer than a record may be, because one
+        of its lines could then be too long.
         """
         if len(block) > self._layout.longest:
             return False

@@ -1,4 +1,4 @@
-"""SQL of derived tables: columns, filters, groups, windows and joins computed from the rows of each user alone."""
+"""SQL of derived tables: columns, filters, groups, window functions and joins computed from each user's rows alone."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -100,9 +100,9 @@ class DerivedTable:
         return _step_schema(step, _visible(step, observed, schema), joined, self.dialect)
 
     def _second_table(self, step: JoinUserRows) -> "DerivedTable":
-        """Return the derived table whose rows `step`, a join of each user's rows, joins to the rows of this one.
+        """Return the second table of `step`, a join that adds columns of the same user's rows in that second table.
 
-        Both tables are derived from the same source table.
+        The second table is a derived table like this one, and is computed from the same source table.
         """
         outputs = {each.column for each in step.columns} | _columns_read(pair.right for pair in step.keys)
         return replace(self, derivation=step.rows, outputs=frozenset({step.user, *outputs}))

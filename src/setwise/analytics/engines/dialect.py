@@ -26,10 +26,10 @@ class Dialect(ABC):
     A `Kind` is Setwise's own name of a type, such as TEXT or DATE, which is the same for all engines.
     - `types` has the engine's type names for each kind; constants are cast to the first.
     - `materializes` says that the engine can compute a common table expression once and store it (MATERIALIZED).
-    - `hashes_integers_apart` says that `rank_hash`, which orders a user's groups at random, never gives two integer
-      labels of one user equal hashes. So the SQL need not order equal hashes by their labels.
-    - `collects_sets` says that a user's groups are found faster by an aggregate that collects them as a set than by a
-      window function that ranks them.
+    - `hashes_integers_apart` says that `rank_hash`, which orders a user's groups at random, never gives two different
+      integer labels of one user equal hashes. So the SQL need not order equal hashes by their labels.
+    - `collects_sets` says that an aggregate that collects a user's groups as a set is faster than a window function
+      that ranks them.
     - `underflow_fails` says that a statement fails if a product or quotient of floats underflows.
     - `iso_weekday` is the field of EXTRACT for the weekday (1 for Monday).
     """
@@ -259,8 +259,9 @@ class Dialect(ABC):
     def weighted_total(self, number: str, weight: str) -> str:
         """Return a SQL aggregate for the exact sum of `number` * `weight`, two SQL expressions of integers.
 
-        It adds up the rows of a prepared dataset. Each of these rows says that `weight` users add the same `number` to
-        a group. Because `number` can be as large as 2^62, the engine must use a type in which the sum cannot overflow.
+        It adds up the rows of a prepared dataset (a stored random ranking of each user's groups). Each of these rows
+        says that `weight` users add the same `number` to a group. Because `number` can be as large as 2^62, the engine
+        must use a type in which the sum cannot overflow.
         """
 
     def int64(self, number: str) -> str:

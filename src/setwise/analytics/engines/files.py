@@ -156,8 +156,8 @@ _OTHER_TEXTS = {
 def _is_archive_of_files(file: TableFile) -> bool:
     """Return whether the zip archive `file` holds a file of data, such as a CSV file; False if it cannot be read.
 
-    Spreadsheets are zip archives, too, but hold only their sheets. So the result tells the two apart, for an error
-    message.
+    The caller's error message depends on the result: it is True for an archive of data files, and False for a
+    spreadsheet, which is a zip archive, too, but holds only its sheets.
     """
     endings = (*CSV_SEPARATORS, ".txt", ".json", ".jsonl", *PARQUET_SUFFIXES)
     try:

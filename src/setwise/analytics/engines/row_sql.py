@@ -403,8 +403,9 @@ class _Compiler:
         return value.sql
 
     def _case(self, expression: Case) -> Value:
-        """Return the SQL and the type of `expression`, a CASE; the value of a CASE without any branch or ELSE is null.
+        """Return the SQL and the type of `expression`, a CASE.
 
+        If the CASE has no branch and no ELSE, its value is null, of type float.
         Raises: `InvalidParameter` if its values are of several types that cannot be combined.
         """
         results = [branch.value for branch in expression.branches]

@@ -253,8 +253,9 @@ def aggregate_columns(
     - `limit` is the number of rows to read, from the beginning of the table. None reads all rows.
 
     Each statement reads at most 100 columns, which have the same aggregates: it puts their cells into one SQL column,
-    and groups them by the column that they come from. DuckDB takes 5 ms to plan an expression that reads dates, however
-    few rows there are, so that a plan for each of 2,000 columns would take most of a minute.
+    and groups them by the column that they come from. So DuckDB plans an aggregate once for up to 100 columns, and not
+    once for each of them. It takes 5 ms to plan an expression that reads dates, however few rows there are, and a table
+    can have 2,000 columns.
     """
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in names:

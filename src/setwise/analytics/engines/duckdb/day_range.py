@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayRange:
-    """A range of days, from `first` on and before `end`, that selects rows by the date or time in their column `at`."""
+    """A range of days, from the day `first` to the day before `end`.
+
+    It selects the rows of a table whose date or time, in the column `at`, is in the range.
+    """
 
     at: str
     first: date
@@ -23,8 +26,9 @@ class DayRange:
     def excludes(self, least: object, greatest: object) -> bool:
         """Return whether no time from `least` to `greatest`, both included, is in this range of days.
 
-        The caller can then skip a part of a file whose least and greatest times these are. A time without a zone is in
-        UTC. The result is False if `least` or `greatest` is neither a date nor a time, so that nothing is skipped.
+        The caller can then skip a part of a file whose least and greatest times these are. A time without a zone is
+        taken as UTC. The result is False if `least` or `greatest` is neither a date nor a time, so that nothing is
+        skipped.
         """
         low, high = _in_utc(least), _in_utc(greatest)
         if low is None or high is None:

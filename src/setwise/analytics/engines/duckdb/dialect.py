@@ -172,8 +172,8 @@ class DuckDBDialect(Dialect):
     def weighted_total(self, number: str, weight: str) -> str:
         """Return a SQL aggregate for the exact sum, in 128 bits, of `number` * `weight`, two SQL integer expressions.
 
-        It adds up the rows of a prepared dataset, in each of which `weight` users add the same `number` to a group. As
-        `number` can be 2^62, the sum can exceed 64 bits.
+        It adds up the rows of a prepared dataset (a stored random ranking of each user's groups), in each of which
+        `weight` users add the same `number` to a group. As `number` can be 2^62, the sum can exceed 64 bits.
         """
         return f"SUM({weight})" if number == "1" else f"SUM(CAST({number} AS HUGEINT) * {weight})"
 

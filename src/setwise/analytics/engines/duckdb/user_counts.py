@@ -144,11 +144,11 @@ class LookAlikes:
 
 
 def find_look_alikes(table: DuckDBTable, names: Sequence[str]) -> list[LookAlikes]:
-    """Return the text columns of `table`, among `names`, with cells that a person cannot read exactly.
+    """Return, for each text column of `table` in `names` that has misleading cells, a count and an example of them.
 
-    Such a cell looks like another text: "Paris " with a blank, for example, looks like "Paris". Two cells look the same
-    if they differ only in characters that are not seen, in kinds of spaces, in blanks around them, or in whether a
-    letter with an accent is one character or two.
+    A misleading cell looks like another text: "Paris " with a blank, for example, looks like "Paris". Two cells look
+    the same if they differ only in characters that are not seen, in kinds of spaces, in blanks around them, or in
+    whether a letter with an accent is one character or two.
     """
     with scanning(table) as connection:
         changed = [f"COUNT(*) FILTER ({_visible('cell')} <> cell)"]

@@ -129,8 +129,8 @@ class PostgresqlDialect(Dialect):
     def weighted_total(self, number: str, weight: str) -> str:
         """Return a SQL aggregate for the exact sum, as a numeric, of `number` * `weight`, two SQL integer expressions.
 
-        It adds up the rows of a prepared dataset, in each of which `weight` users add the same `number` to a group. As
-        `number` can be 2^62, the sum can exceed 64 bits.
+        It adds up the rows of a prepared dataset (a stored random ranking of each user's groups), in each of which
+        `weight` users add the same `number` to a group. As `number` can be 2^62, the sum can exceed 64 bits.
         """
         return f"SUM(CAST({number} AS numeric) * {weight})"
 

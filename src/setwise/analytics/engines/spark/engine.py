@@ -287,7 +287,7 @@ class SharedSession:
             return session, not theirs
 
     def leave(self) -> None:
-        """Say that one engine no longer uses the Spark session; stop the session if no engine uses it any more."""
+        """Record that one engine no longer uses the Spark session; stop the session if no engine uses it any more."""
         with self._lock:
             self._engines -= 1
             if self._engines == 0 and self._started is not None:

@@ -76,10 +76,10 @@ class SparkTable:
 
     @property
     def sized_like(self) -> DataFrame:
-        """The data frame by which Spark estimates the size of the table in bytes; for most tables it is `frame` itself.
+        """The data frame whose size in bytes, as Spark estimates it, stands for the size of the table.
 
-        For a join it is the frame of the private table, because Spark would count one row of the join for each pair of
-        rows of its tables.
+        For most tables it is `frame` itself. For a join it is the frame of the private table, because Spark's estimate
+        for the join would count one row for each pair of rows of the joined tables.
         """
         return self.frame if self.bytes_of is None else self.bytes_of
 
