@@ -191,9 +191,9 @@ async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
 def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
     """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its numbers are.
 
-    Two fields, in numbers of users, are about the running totals at the end of the last period: `within` is the
-    half-width of a total's 95% interval, and `shown_from` the noisy total above which a private group is shown (None if
-    the groups are public). The name of the dataset is looked up in the ledger of `service`.
+    Two fields are about the running totals of users at the end of the last period. `within` is the half-width of the
+    95% interval of a total. `shown_from` is the noisy total above which a private group is shown, or None if the groups
+    are public. The name of the dataset is looked up in the ledger of `service`.
     """
     terms, totals = series.terms, series.totals
     return {

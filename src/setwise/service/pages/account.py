@@ -41,7 +41,7 @@ class Charge:
     - `key`: the idempotency key of the question that the charge paid for
     - `period`: the calendar period whose budget paid, such as "2026-11"; "" if the account has no periods
     - `bought`: the question, described for people
-    - `drawn`: the mechanism uses that the charge took from the account, each a guarantee and how many mechanisms had it
+    - `drawn`: the mechanism uses that the charge took from the account, each a guarantee with a count of mechanisms
     - `returned`: those of the mechanism uses in `drawn` that were not needed, and were given back when the answer was
       stored
     - `answered`: whether an answer was stored
@@ -104,8 +104,9 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
 class Reading:
     """The odometer of an account after one charge: `epsilon` bounds the privacy loss of all answers up to this charge.
 
-    `epsilon` is at most the epsilon that the account guarantees. `charge` is the number of the charge, `at` its time in
-    seconds since 1970, and `bought` describes the question that the charge paid for.
+    If the budget is renewed in each calendar period, these are the answers of the charge's period. `epsilon` is at most
+    the epsilon that the account guarantees. `charge` is the number of the charge, `at` its time in seconds since 1970,
+    and `bought` describes the question that the charge paid for.
     """
 
     charge: int

@@ -365,7 +365,7 @@ def _is_integer(node: exp.Expr) -> bool:
 
 
 def _query_of_array(node: exp.Expr | None) -> exp.Expr | None:
-    """Return SELECT ... in parentheses, as a syntax node, if `node` is ARRAY(SELECT ...), and None otherwise.
+    """Return the node (SELECT ...) if the syntax node `node` is ARRAY(SELECT ...), and None if it is anything else.
 
     `node` is the operand of ANY or ALL. PostgreSQL accepts ANY(ARRAY(SELECT ...)), and DuckDB only ANY(SELECT ...).
     """
@@ -472,10 +472,11 @@ def _rewrite_call(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
 
 
 def _group_number(pattern: exp.Literal) -> exp.Expr:
-    """Return 1 if the regular expression `pattern` has a group in parentheses, and 0 otherwise, as a literal of SQL.
+    """Return the SQL literal 1 if the regular expression `pattern` has a group in parentheses, and 0 if it has none.
 
-    PostgreSQL's substring(text FROM pattern) returns the first group, or the whole match if there is no group. DuckDB's
-    function returns the group whose number it gets as an argument, or the whole match for the number 0.
+    For example: 'a(b)c' gives 1, and 'abc' gives 0. PostgreSQL's substring(text FROM pattern) returns the first group,
+    or the whole match if there is no group. DuckDB's function gets the number of the group to return as an argument,
+    and returns the whole match for the number 0.
     """
     return exp.Literal.number(1 if re.search(r"(?<!\\)\((?!\?)", pattern.this) else 0)
 

@@ -87,9 +87,9 @@ class Engines:
     def describe_candidate(self, dataset: Dataset) -> Schema:
         """Return the columns of the table of `dataset`, which a steward is about to register. Only metadata is read.
 
-        Of `dataset`, only the kind of engine (such as DuckDB), the table and how its file is read are used, so that its
-        user column and other columns need not be chosen yet. Raises `UnsuitableTable` or `InvalidParameter`, naming the
-        field `table`, if the table cannot be opened.
+        Only three things are taken from `dataset`: the kind of engine (such as DuckDB), the table, and how the file of
+        the table is read. So the user column and the other columns need not be chosen yet. Raises `UnsuitableTable` or
+        `InvalidParameter`, naming the field `table`, if the table cannot be opened.
         """
         with at_field("table"):
             try:

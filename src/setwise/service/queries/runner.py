@@ -251,7 +251,8 @@ class Question:
     - `budget`: what the question may spend, or None if the SQL states its own budget
     - `text`: the request body as JSON, without the fields that the caller left out; everybody who may see the query
       sees this text
-    - `is_delta_open`: True if a question in SQL has an epsilon and no delta, so that the SQL decides its delta
+    - `is_delta_open`: True if the request of a question in SQL has an epsilon and no delta. The delta then follows from
+      the SQL: it is 0 if the groups are public, and a default above 0 if they are private
     """
 
     dataset: str
