@@ -78,6 +78,10 @@ ERRORS = {
     "semicolons.csv": ("who;v\nu1;5\n", 'csv={"separator": ";"}'),
     "blank.csv": ("\nwho,v\nu1,5\n", 'csv={"skip_lines": 1}'),
     "twice.csv": ("who,v,v\nu1,5,6\n", 'csv={"skip_lines": 1, "columns": ["who", "v", "v_3"]}'),
+    "colons.csv": (
+        "who,paid: true,paid: true\nu1,5,6\n",
+        'csv={"skip_lines": 1, "columns": ["who", "paid: true", "paid: true_3"]}',
+    ),
     "separator.csv": ("sep=;\nwho;v\nu1;5\n", 'csv={"separator": ";", "skip_lines": 1}'),
 }
 

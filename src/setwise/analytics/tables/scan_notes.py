@@ -42,8 +42,7 @@ def keyword_arguments(words: Sequence[str]) -> str:
     'null=["N/A"], types={"amount": "integer"}, skip_lines=2'
     """
     arguments = _arguments(words)
-    values = {name: "True" if value is True else dumps(value, ensure_ascii=False) for name, value in arguments.items()}
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+    return ", ".join(f"{name}={_python_literal(value)}" for name, value in arguments.items())
 
 
 def _arguments(words: Sequence[str]) -> dict[str, Any]:
@@ -118,7 +117,13 @@ def in_python(error: BadRequest) -> BadRequest:
 
 def _python_text(values: Mapping[str, Any]) -> str:
     """Return the options in `values`, by name, as the text of a Python dictionary, such as {"separator": ";"}."""
-    return dumps(dict(values), ensure_ascii=False).replace(": true", ": True")
+    items = (f"{_python_literal(name)}: {_python_literal(value)}" for name, value in values.items())
+    return f"{{{', '.join(items)}}}"
+
+
+def _python_literal(value: str | int | list[str] | bool) -> str:
+    """Return the `value` of an option as Python text, with texts in double quotes."""
+    return "True" if value is True else dumps(value, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
