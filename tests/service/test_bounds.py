@@ -3,9 +3,11 @@
 benchmarks/service_attacks.py repeats these requests for seconds and watches health, memory and another analyst.
 """
 
+import asyncio
 import html
 import json
 import os
+import queue
 import re
 import signal
 import sqlite3
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import psycopg
@@ -23,7 +25,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import create_engine
 
-from setwise.errors import TooManyRequests, Unattainable
+from setwise.errors import StoreFailed, TooManyRequests, Unattainable
 from setwise.service.api.accounts import FilterAccountBody, SetwiseAccountBody
 from setwise.service.api.calculators import CalibrateBody, ComposeBody
 from setwise.service.api.datasets import DatasetBody
@@ -31,7 +33,7 @@ from setwise.service.api.schemas import QuestionBody
 from setwise.service.auth.rate_limit import Buckets
 from setwise.service.queries.jobs import JobState
 from setwise.service.slots import FairSlots, PersonalLimit, current_person
-from setwise.service.storage.database import Database, DatabaseState, probe_state
+from setwise.service.storage.database import Database, DatabaseProbe, DatabaseState, probe_state
 from setwise.service.workers.pool import RememberedResults, WorkerPool
 from tests.servers.postgresql import PostgresqlServer
 from tests.service.replica import PATIENCE, Replica
@@ -542,7 +544,9 @@ def test_health_is_answered_while_the_database_hangs(
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
         try:
-            time.sleep(1.5)
+            time.sleep(1.1)  # until the last test of the database is old
+            client.get("/health")  # starts a test, which hangs
+            time.sleep(1.1)
             began = time.monotonic()
             refused = client.get("/health")
             assert time.monotonic() - began < PATIENCE / 2, "the database does not answer before it is continued"
@@ -556,6 +560,78 @@ def test_health_is_answered_while_the_database_hangs(
         while client.get("/health").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.1)
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> Iterator["queue.Queue[DatabaseState | StoreFailed]"]:
+    """A queue: every test of the database hangs until its outcome is put there."""
+    waiting: queue.Queue[DatabaseState | StoreFailed] = queue.Queue()
+
+    def outcome(_: Database) -> DatabaseState:
+        ended = waiting.get(timeout=PATIENCE)
+        if isinstance(ended, StoreFailed):
+            raise ended
+        return ended
+
+    monkeypatch.setattr("setwise.service.storage.database.probe_state", outcome)
+    monkeypatch.setattr("setwise.service.storage.database._PROBE_SECONDS", 0.0)
+    monkeypatch.setattr("setwise.service.storage.database._PATIENT_SECONDS", 0.5)
+    monkeypatch.setattr("setwise.service.storage.database._SILENT_SECONDS", 1.5)
+    yield waiting
+    waiting.put(DatabaseState.OK)  # so that a test that still hangs ends
+
+
+async def is_healthy(probe: DatabaseProbe) -> bool:
+    try:
+        return await probe.check() is DatabaseState.OK
+    except StoreFailed:
+        return False
+
+
+def test_a_new_replica_is_healthy_unless_its_first_test_of_the_database_hangs(
+    outcomes: "queue.Queue[DatabaseState | StoreFailed]",
+):
+    """A first test that took more than 0.1 s was answered with 503 at once, so that the replica got no requests."""
+
+    async def checks() -> list[bool]:
+        probe = DatabaseProbe(cast("Database", None))
+        found = [await is_healthy(probe)]
+        await asyncio.sleep(1.5)
+        found.append(await is_healthy(probe))
+        outcomes.put(DatabaseState.OK)
+        return [*found, await is_healthy(probe)]
+
+    assert asyncio.run(checks()) == [True, False, True]
+
+
+def test_health_does_not_depend_on_how_often_it_is_asked_for(outcomes: "queue.Queue[DatabaseState | StoreFailed]"):
+    """Asked for every 10 s, as Docker does, a test of more than 0.1 s counted as 10 s without an answer."""
+
+    async def checks() -> list[bool]:
+        probe = DatabaseProbe(cast("Database", None))
+        outcomes.put(DatabaseState.OK)
+        found = [await is_healthy(probe)]
+        await asyncio.sleep(1.6)
+        return [*found, await is_healthy(probe)]
+
+    assert asyncio.run(checks()) == [True, True]
+
+
+def test_a_database_whose_last_test_failed_is_unhealthy_until_one_succeeds(
+    outcomes: "queue.Queue[DatabaseState | StoreFailed]",
+):
+    """While the test after a failed one hung, the replica was called healthy again."""
+
+    async def checks() -> list[bool]:
+        probe = DatabaseProbe(cast("Database", None))
+        found = []
+        for outcome in (DatabaseState.OK, StoreFailed("it is away"), None, DatabaseState.OK):
+            if outcome is not None:
+                outcomes.put(outcome)
+            found.append(await is_healthy(probe))
+        return found
+
+    assert asyncio.run(checks()) == [True, False, False, True]
 
 
 def test_health_says_that_the_database_is_read_only(start: Callable[..., Replica], postgresql_server: PostgresqlServer):

@@ -25,8 +25,8 @@ _BUDGET_SECONDS = 60.0
 async def health(request: Request) -> HealthRecord:
     """Return whether this replica (process of the service) can serve requests, and whether its database is read-only.
 
-    Responds within about 0.1 seconds even if the database hangs; the status is 503 if the database has not answered for
-    5 seconds.
+    Responds within about 0.1 seconds even if the database hangs; the status is 503 if a test of the database failed, or
+    has had no answer for 5 seconds.
     """
     return {"status": str(await service_of(request).probe.check()), "version": _VERSION}
 

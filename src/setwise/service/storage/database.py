@@ -166,40 +166,43 @@ _PATIENT_SECONDS = 0.1
 """Seconds that a request waits for a running probe, so that health requests are answered while the database hangs."""
 
 _SILENT_SECONDS = 5.0
-"""Seconds after its last answer at which the database counts as gone; a checkpoint or long transaction takes less."""
+"""Seconds for which a test may wait until the database counts as gone; a checkpoint or long transaction takes less."""
 
 
 class DatabaseProbe:
     """Tests whether the database answers, at most once a second and in a thread of its own.
 
     A test may hang for as long as the database does. A health request therefore waits for a test at most a tenth of a
-    second, and then gets the result of the previous test instead.
+    second, and then gets the result of the previous test instead. Before the first test has ended, the database counts
+    as answering, because `open_database` has just read the version of its tables.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._probe: asyncio.Future[DatabaseState] | None = None
+        """The test that is running or, if none is running, the last one."""
+        self._previous: asyncio.Future[DatabaseState] | None = None
+        """The test before that one, which has ended."""
         self._started = float("-inf")
-        self._answered = float("-inf")
-        self._state = DatabaseState.OK
+        """The time at which the test `_probe` was started."""
 
     async def check(self) -> DatabaseState:
         """Return whether the database can be read and written, or only read.
 
-        Raises `StoreFailed` if the last test failed, or if a test is running and the database has not answered any test
-        within the last 5 seconds.
+        Raises `StoreFailed` if the last test that ended has failed, or if a test has been running for 5 seconds.
         """
         now = time.monotonic()
         if self._probe is None or (self._probe.done() and now - self._started > _PROBE_SECONDS):
-            self._probe, self._started = self._start(), now
+            self._previous, self._probe, self._started = self._probe, self._start(), now
         if not self._probe.done():
             await asyncio.wait([self._probe], timeout=_PATIENT_SECONDS)
         if self._probe.done():
-            self._state = self._probe.result()
-            self._answered = time.monotonic()
-        elif now - self._answered > _SILENT_SECONDS:
+            return self._probe.result()
+        # The time counts from the start of the test and not from the last answer, which may be old only because nobody
+        # has asked for the health of the replica.
+        if now - self._started > _SILENT_SECONDS:
             raise StoreFailed("the service's database does not answer a probe; see whether it hangs")
-        return self._state
+        return DatabaseState.OK if self._previous is None else self._previous.result()
 
     def _start(self) -> "asyncio.Future[DatabaseState]":
         """Start a test of the database in a daemon thread, and return the future of its result.
