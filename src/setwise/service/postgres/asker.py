@@ -96,9 +96,9 @@ class ServiceAsker:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
         `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. With
-        None, a statement that is repeated on an unchanged table gets its stored answer without a charge, for the number
-        of hours (`fresh_hours`) that a steward has set for the account. Raises `Rejected` if the statement is cancelled
-        or fails, and a `SetwiseError` if the question is refused.
+        None, a statement that is repeated gets its stored answer without a charge if the table is not known to have
+        changed, for the number of hours (`fresh_hours`) that a steward has set for the account. Raises `Rejected` if
+        the statement is cancelled or fails, and a `SetwiseError` if the question is refused.
         """
         service = self._service
         identity = await self._identity(counted=False)
@@ -195,8 +195,9 @@ class ServiceAsker:
         """Return the idempotency key under which a question of a PostgreSQL client is asked.
 
         The question gets the same key again if its text, its budget and the version of the table are the same, for at
-        most `fresh_hours` hours after it was first asked (a steward sets this number for the account). Asking again
-        under the same key returns the stored answer and charges nothing.
+        most `fresh_hours` hours after it was first asked (a steward sets this number for the account). The service sees
+        no versions of a table on a server, so that such a table counts as unchanged. Asking again under the same key
+        returns the stored answer and charges nothing.
         """
         service, account = self._service, self._connected.account.name
         question_budget = await service.threads.run(service.question_budgets.of, account)

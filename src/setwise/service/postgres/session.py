@@ -60,7 +60,8 @@ class Asker(Protocol):
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
         `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. With
-        None, a statement that is repeated soon on an unchanged table gets its stored answer and is not charged again.
+        None, a statement that is repeated soon gets its stored answer and is not charged again, if the table is not
+        known to have changed.
         """
         ...
 
