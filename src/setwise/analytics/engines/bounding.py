@@ -485,7 +485,8 @@ class StatementBuilder:
 
         The common tables are a dict from names to SQL statements, which the caller puts into a WITH clause. The selects
         are SELECT statements that read these tables, and the caller joins them by UNION ALL. Their columns are g0, g1,
-        ... (the labels), cell, measure and users, as in `statistics`, and then those of `sums`.
+        ... (the labels), cell and measure (which say what a row is about), users (a number of users), and then those of
+        `sums`. A row is either about a whole group, or about the users of a group who add one integer by one measure.
 
         - `kept` is the SQL statement with one row per user and group.
         - `labels` names its label columns.

@@ -117,7 +117,8 @@ def open_engine(
       "postgresql://...", "clickhouse://..." or "chdb:///folder".
     - `table` names a table inside a database file.
     - `types` maps text columns to the types as which they are read. A column of a joined table is named TABLE.COLUMN.
-    - `csv` says how CSV files are written. None means the defaults of `CsvOptions`.
+    - `csv` says how CSV files are written. None means what a description file beside the files says, or, if there is
+      none, the defaults of `CsvOptions`.
     - `memory` is DuckDB's memory limit, as in "4GiB". None means DuckDB's default.
     - `progress` is called with the fraction of work done, from 0 to 1, while a query runs.
     - `joined` names the joined tables, and the computed columns, filters and groups of the joined rows.

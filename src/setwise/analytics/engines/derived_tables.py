@@ -507,8 +507,8 @@ def _sort_sql(key: SortKey, schema: Schema, dialect: Dialect) -> tuple[str, str]
 def _key_sql(value: Value) -> str:
     """Return SQL for `value`, a sort key, group key or join key, with -0.0 replaced by 0.0.
 
-    MIN, MAX and arithmetic return 0.0 or -0.0, depending on the order of rows, and some engines treat the two as
-    different keys.
+    MIN, MAX and arithmetic can return either of the two, depending on the order in which rows are read. Some engines
+    treat -0.0 and 0.0 as different keys, so the order of rows could change the result of a query.
     """
     return one_zero(value.sql) if value.kind is Kind.FLOAT else value.sql
 

@@ -190,8 +190,8 @@ class JoinedTables:
     - `joins` has one join for each table but the first.
     - `user` is the user column.
 
-    A column name of several tables becomes TABLE.COLUMN. But if a join compares two columns of the same name, as USING
-    does, the result has them as one column.
+    In the result, a column whose name occurs in several tables is called TABLE.COLUMN. But if a join compares two
+    columns of the same name, as USING does, the result has them as one column.
 
     Raises: `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot
     be compared.
@@ -359,7 +359,7 @@ class JoinedTables:
     def _name_columns(self) -> tuple[JoinedColumn, ...]:
         """Return all columns of the join's result, with names that are distinct even if case is ignored.
 
-        A name that several tables have becomes TABLE.COLUMN.
+        A column whose name occurs in several tables is called TABLE.COLUMN.
         Raises: `InvalidParameter` if two columns would still have the same name.
         """
         merged = {

@@ -32,7 +32,7 @@ def connect_isolated(memory: str) -> duckdb.DuckDBPyConnection:
 
 
 def lock(connection: duckdb.DuckDBPyConnection, changeable: Sequence[str] = ()) -> None:
-    """Forbid the instance of `connection` to open files and addresses, and to change its settings for good.
+    """Forbid the instance of `connection` to open files and addresses and to change its settings, until it is closed.
 
     `changeable` are the settings that may still be changed. Files in the setting `allowed_paths` can still be read.
     """

@@ -31,8 +31,8 @@ def spark_column(name: str, native: str) -> Column:
 class SparkDialect(Dialect):
     """Spark's SQL dialect. All methods return SQL text, unless their descriptions say otherwise.
 
-    `has_min_by_number` says whether Spark's aggregate `min_by` can return several rows, as it does since Spark 4.2.
-    Then it finds the groups in which a user counts, faster than a window function does.
+    `has_min_by_number` says whether Spark's aggregate `min_by` can return several rows, as it can since Spark 4.2. The
+    groups in which a user counts are then found by `min_by`, which is faster than a window function.
     """
 
     def __init__(self, has_min_by_number: bool = False) -> None:
