@@ -173,9 +173,9 @@ class AddWindows:
     - `ties` are the names, in lower case, of all columns that the SQL statement names. Names that the table lacks are
       ignored.
 
-    Rows that are equal in the ORDER BY of a window (ties) are sorted by further columns, so that the result does not
-    depend on the order of rows in the table. These are all columns that this step or a later step reads. SELECT * reads
-    every column, so a statement with SELECT * sorts ties by the columns in `ties` only.
+    Rows that are equal in the ORDER BY of a window are called ties. If a value depends on the order of ties, they are
+    sorted by all columns that this step or a later step reads, and by the columns in `ties`, which the rest of the
+    statement may read. So the order of rows in the table does not change the value.
     """
 
     user: str
@@ -269,8 +269,8 @@ class Derivation:
     def rows_joined(self) -> int:
         """The most rows of the private table that joins combine into one row of the derived table; 1 without joins.
 
-        The number is limited because a user with n rows has up to n^k rows in the derived table if k of the user's rows
-        are combined into one. A join with a table that has at most one row per user does not raise the number. Grouping
+        The caller limits this number: if k rows of a user are combined into one, a user with n rows has up to n^k rows
+        in the derived table. A join with a table that has at most one row per user does not raise the number. Grouping
         the rows by the user alone makes it 1 again.
         """
         number = 1
@@ -501,11 +501,12 @@ def _window_text(window: UserWindow) -> str:
 
 
 def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
-    """Yield (column name, flag) for each use of a column in the derivation, so that a service can check permissions.
+    """Yield (column name, flag) for each place where the derivation reads a column, to check permissions for columns.
 
-    The flag is True if this use is only as a number: in arithmetic, or as the argument of an aggregate. It is False in
-    filters, groups, joins and other uses. Columns that a step only passes on are left out, and so are uses of the user
-    column that only tell the users' rows apart.
+    The flag is True if the column is used only as a number there: in arithmetic, or as the argument of an aggregate. It
+    is False in filters, groups, joins and other places. For some columns, people may have permission for the first kind
+    of use only. Two kinds of places are left out: those where a step only passes a column on, and those where the user
+    column only tells the rows of users apart.
     """
     # The use of a passed column in a later step is yielded there. The user column compares rows of one user by itself
     # in PARTITION BY or ORDER BY of a window, in COUNT, and on both sides of a join condition.
@@ -521,9 +522,10 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
 def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
     """Yield (expression, flag) for each expression of `step`, so that a service can check permissions for its columns.
 
-    `step` is an operation on the rows of each user, such as a filter. The flag is True for the argument of an aggregate
-    and the value of a computed column, because they are used as numbers. It is False for conditions, keys of groups and
-    joins, and columns that are only renamed. Columns that the step passes on under the same name are left out.
+    `step` is an operation on the rows of each user, such as a filter. The flag is True if the value is used as a
+    number: for the argument of an aggregate, and for the value of a computed column. It is False for conditions, for
+    keys of groups and joins, and for columns that are only renamed. Columns that the step passes on under the same name
+    are left out.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
@@ -562,12 +564,12 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
 
 
 def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
-    """Yield (column name, flag) for each occurrence of a column in `expression`.
+    """Yield (column name, flag) for each place in `expression` where a column stands.
 
-    The flag is True if the column is used only as a number, so that a service can let people compute with columns by
-    which they may not filter or group. It is True if the value of the whole `expression` is used as a number
-    (`is_number`), and the column is the expression itself or stands only inside arithmetic and function calls. It is
-    False inside a condition or CASE.
+    The flag is True if the column is used only as a number there. A service may let people compute with a column by
+    which they may not filter or group; it needs the flag to tell the two apart. The flag is True if two things hold:
+    the value of the whole `expression` is used as a number (`is_number`), and the column is the expression itself or
+    stands only inside arithmetic and function calls. So it is False inside a condition or CASE.
     """
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
     if isinstance(expression, ColumnValue):

@@ -98,7 +98,7 @@ class Count(Statistic):
     def clip_range(self) -> tuple[float, float] | None:
         """Return the least and the most that one user adds, (0, most rows of a user), to be shown in the answer.
 
-        The result is None if users are counted without a stated limit.
+        The result is None if the count states no limit on a user's rows, as a count of users usually does.
         """
         return None if self.most is None else (0.0, float(self.most))
 
@@ -191,8 +191,8 @@ class Count(Statistic):
         """Return a text that says what a count counts: "users" or "events" (rows), and the column whose nulls it skips.
 
         For example, "users", or "events with price" if `column` is "price". A `column` of None skips no nulls. `words`
-        are the parameters of the count as in JSON, which say whether users or rows are counted. `by`, a text such as "
-        by city" that names the groups, is ignored.
+        are the parameters of the count as in JSON, which say whether users or rows are counted. `by` would be a text
+        that names the groups, such as "by city"; it is not used.
         """
         del by
         counted = "users" if words.get("most", 1) == 1 and words.get("bounds") != AUTO else "events"

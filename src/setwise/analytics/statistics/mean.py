@@ -76,10 +76,10 @@ class Mean(BoundedStatistic):
     def _reach(self) -> int:
         """Half the distance between the clipping bounds, in rounding steps; rounded up, and at least 1.
 
-        The mean is computed from a noisy sum to which each user adds the distance of their own mean from the middle of
-        the bounds. So the result is the most that one user adds, the sensitivity. In a mean over rows, a user adds this
-        distance times the number of their rows that count. The sensitivity is then the result times the field
-        `per_user`, the most rows of a user that count.
+        It is the sensitivity of a mean over users: the mean is computed from a noisy sum, to which each user adds the
+        distance of their own mean from the middle between the bounds. In a mean over rows, a user adds this distance
+        once for each of their rows that count. The sensitivity is then this number times the field `per_user`, the most
+        rows of a user that count.
 
         Raises: `InvalidParameter` if the sensitivity is so large that noise for it cannot be sampled.
         """
@@ -203,7 +203,11 @@ class Mean(BoundedStatistic):
 
     @property
     def clipped_values(self) -> str:
-        """A clause that says to which bounds users' own means or, in a mean over rows, the rows' values are clipped."""
+        """The beginning of a sentence that says which values the mean clips to which bounds.
+
+        For a mean over rows it is "each row's age is clipped to 0 .. 120". For a mean over users, it begins with "each
+        user's own mean of age" instead.
+        """
         values = f"each user's own mean of {self.column}" if self.per_user is None else f"each row's {self.column}"
         return f"{values} is clipped to {self.clip_text()}"
 
@@ -211,7 +215,7 @@ class Mean(BoundedStatistic):
     def user_weight_note(self) -> str:
         """A sentence, without its full stop, on the equal weight of users, and on how to ask for a mean over rows.
 
-        "" if the mean is over rows already, because `per_user` (the most rows of a user that count) is given.
+        The text is "" for a mean over rows, which has `per_user` (the most rows of a user that count).
         """
         if self.per_user is not None:
             return ""

@@ -15,7 +15,7 @@ Number: TypeAlias = int | float | Fraction | Decimal
 
 
 def plain(value: object) -> object:
-    """Return a statistic's parameter `value` as JSON can hold it: fractions become numbers and tuples become lists."""
+    """Return `value`, a parameter of a statistic, as JSON can hold it: fractions become numbers, and tuples lists."""
     match value:
         case Fraction():
             return whole_or_float(value)
@@ -97,7 +97,7 @@ def value_text(value: object) -> str:
 
 
 def whole_or_float(number: Fraction) -> float:
-    """Return a whole number as an int, and any other number as a float."""
+    """Return `number` as an int if it is a whole number, and as a float otherwise."""
     return int(number) if number.denominator == 1 else float(number)
 
 

@@ -249,9 +249,9 @@ class Quantile(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop, which says that the rows of a user share one vote in a quantile.
+        """A sentence, without its full stop, which says that all rows of a user together have one vote in a quantile.
 
-        It also names a SQL query that counts all rows alike.
+        It also names a SQL query that gives every row the same weight instead.
         """
         return (
             f"In quantiles of {self.column} all rows of a user together have one vote; to count rows alike, ask "

@@ -193,12 +193,15 @@ class Sum(BoundedStatistic):
 
     @property
     def clipped_values(self) -> str:
-        """A clause that says that each user's own sum is clipped, and to which bounds."""
+        """The text "each user's own sum of COLUMN is clipped to LOW .. HIGH", with the names and numbers filled in."""
         return f"each user's own sum of {self.column} is clipped to {self.clip_text()}"
 
     @property
     def interval_note(self) -> str:
-        """A sentence which says that each user's own sum is rounded to a multiple of the step; "" if the step is 1."""
+        """A sentence which says that each user's own sum is rounded to a multiple of the rounding step.
+
+        The text is "" if the step is 1, the step of a column of integers.
+        """
         step = self.clip_bounds.known_step
         if step == 1:
             return ""

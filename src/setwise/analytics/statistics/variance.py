@@ -281,9 +281,10 @@ class Variance(BoundedStatistic):
     def with_rows(self, most: int, steps: int) -> Statistic:
         """Return the statistic with `most` as the most rows of a user that count, a limit that a private search found.
 
-        Values are rounded to steps before they are added up. The result rounds so coarsely that all rows of one user
-        together add at most 2^20 steps, and at most 16 * `steps`, because noise is in proportion to this number. If the
-        budget is so small that noise for 2^20 steps could not be sampled, the caller passes a smaller `steps`.
+        Values are rounded to multiples of a rounding step, and added up as whole numbers of steps. The result rounds so
+        coarsely that all rows of one user together add at most 2^20 steps, and at most 16 * `steps`. The noise is in
+        proportion to this number. If the budget is so small that noise for 2^20 steps could not be sampled, the caller
+        passes a smaller `steps`.
         """
         return copy_with(self, per_user=most, most_units=min(_MOST_UNITS, 16 * steps))
 
@@ -297,9 +298,10 @@ class Variance(BoundedStatistic):
 
     @property
     def user_weight_note(self) -> str:
-        """A sentence, without its full stop, that every user has the weight of one row, and how to weigh rows alike.
+        """A sentence, without its full stop, on the equal weight of users, and on how to weigh rows equally instead.
 
-        The text is "" unless the limit on a user's rows is 1, because otherwise users with more rows have more weight.
+        It says that every user has the weight of one row. The text is "" unless the limit on a user's rows is 1,
+        because otherwise users with more rows have more weight.
         """
         if self.per_user != 1:
             return ""
