@@ -25,7 +25,7 @@ class SelectSource:
     """The private rows that one SELECT reads, and how they are computed from tables.
 
     - `table` is the private table, and `joins` are the tables joined to it.
-    - `derivation` are the steps (each keeps some rows or adds columns) that compute the rows from these tables.
+    - `derivation` are the steps, such as filters, that compute the rows from these tables.
     - `schema` has the columns of the resulting rows with their types, and `columns` has their names. Each is None if
       not known.
     - `unique_by` is a set of columns that together tell the rows of one user apart: two rows of a user always differ in
@@ -74,8 +74,8 @@ class Core:
         """Whether the query's columns have types with which it can be answered; True if the types are not known.
 
         Sums, means, quantiles and variances need numbers, periods need times, and other groups need text, integers,
-        dates or booleans. The refusal of a statement proposes a corrected statement only if the queries of the
-        correction fit.
+        dates or booleans. If a statement is refused, the error message proposes a corrected statement; this check keeps
+        it from proposing one whose queries do not fit.
         """
         schema = self.source.schema
         names = {each.column for each in self.query.statistics if each.kind not in ("count", "distinct")}
@@ -212,7 +212,8 @@ def with_contributions(query: Query) -> Query:
     """Return `query`, with `contributions="auto"` added if the query needs a contribution bound but does not state one.
 
     The contribution bound is the most groups in which one user counts; "auto" leaves the bound to a private search. A
-    query with private groups needs the bound, except a top k that only counts or sums.
+    query with private groups needs the bound. The only exception is a top k by one count or sum, whose mechanism works
+    without the bound.
     """
     if query.item is None or query.domain is not None or query.contributions is not None or query.auto_contributions:
         return query

@@ -95,9 +95,9 @@ class CoreBuilder:
     def build(self) -> tuple[Core, exp.Expr, tuple[Output, ...] | None]:
         """Return (private query, SELECT over its released rows, result columns); errors are added to `problems`.
 
-        The query is a `Core`: a query with the private rows that it reads. Released rows are its noisy results. The
-        result columns are None if the SELECT does more than show released columns, such as computing a value or
-        sorting.
+        The query is returned as a `Core`: the query and the private rows that it reads. Released rows are its noisy
+        results. The result columns are None if the SELECT does more than show released columns, for example if it
+        computes a value or sorts. Its SQL must then run over the released rows.
         """
         select = self._select
         inline_windows(select)
@@ -166,7 +166,10 @@ class CoreBuilder:
 
     @property
     def _contributions(self) -> Contributions | None:
-        """The most groups in which one user counts: 1 if every user has at most one row; None if not stated."""
+        """The most groups in which one user counts: 1 if every user has at most one row, otherwise the stated number.
+
+        It is "auto" if a private search is to find it, and None if nothing is stated.
+        """
         return 1 if self._unique_by == frozenset() else self._settings.contributions
 
     def _check_columns(self, query: Query) -> None:
@@ -549,8 +552,9 @@ class CoreBuilder:
     def _private_top_k(self) -> int | None:
         """Return k = LIMIT + OFFSET if the query can be answered as a private top k of its groups; None if it cannot.
 
-        A private top k releases only the k groups with the highest counts. So the query must have one statistic, a
-        count of users or rows, and sort by it in descending order.
+        A private top k releases only the k groups with the highest counts. So ORDER BY must begin with a count of all
+        rows or of all users, in descending order. If the SELECT has one statistic, this must be the count. If it has
+        several, the count must be that of users. The result is None also if k is above 100 (`LARGEST_TOP`).
         """
         order, limit, offset = (self._select.args.get(name) for name in ("order", "limit", "offset"))
         if order is None or limit is None or not self._groups or self._select.args.get("distinct"):
@@ -586,9 +590,9 @@ _CLAUSES = {
 def _direct(outputs: Sequence[tuple[str, exp.Expr]], times: Sequence[bool]) -> tuple[Output, ...] | None:
     """Return the result columns of a SELECT that only shows columns of released (noisy) rows; None for another SELECT.
 
-    If the SELECT computes no value, the released rows are the result, and no SQL has to run over them. `outputs` has
-    (name, syntax node over the released rows) for each result column, and `times` says for each group column whether
-    its keys are periods of time.
+    If the SELECT computes no value, the released rows are already its result, and the caller runs no SQL over them.
+    `outputs` has (name, syntax node over the released rows) for each result column, and `times` says for each group
+    column whether its keys are periods of time.
     """
     direct = []
     for name, node in outputs:

@@ -140,9 +140,9 @@ def _refusal(
     def is_accepted(candidate: str, *, may_need_types: bool = False) -> bool:
         """Return whether the SQL text `candidate` is a statement that can be answered, perhaps with a larger budget.
 
-        The text is read with the settings and table facts of the refused statement. With `may_need_types`, a statement
-        that needs text columns to be read as another type is accepted too, because the columns of a CSV file can be
-        read so.
+        The text is read with the settings and table facts of the refused statement. `may_need_types` is for columns of
+        text, such as those of a CSV file, which can be read again as numbers or times: if it is True, a statement that
+        needs this is accepted too.
         """
         reader = StatementReader(settings, facts, columns)
         try:

@@ -1,7 +1,7 @@
 """Advice on ratios of aggregates in a SELECT, such as SUM(x) / COUNT(x), whose two numbers are bounded separately.
 
-Bounds on what one user adds change the two numbers differently, so that their ratio may be far from the exact ratio in
-the table.
+What one user adds to each number is limited by the bounds of this number. The two bounds cut the two numbers by
+different shares, so that their ratio may be far from the exact ratio in the table.
 """
 
 from collections.abc import Iterator
@@ -42,10 +42,11 @@ def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: Aggre
 
 
 def _distinct_advice(statistic: Statistic, node: exp.Expr) -> str:
-    """Return a clause of advice for `statistic` if it counts distinct values; "" for other statistics.
+    """Return the end of a sentence of advice if `statistic` counts distinct values; "" for other statistics.
 
-    The clause says to write APPROX_COUNT_DISTINCT(x, contribution_bounds_per_group => (0, N)), because COUNT(DISTINCT
-    x) takes no bounds. `node` is the aggregate call that `statistic` stands for.
+    The sentence advises to state bounds for an aggregate call. COUNT(DISTINCT x) takes no bounds, so its end says to
+    write APPROX_COUNT_DISTINCT(x, contribution_bounds_per_group => (0, N)) instead. `node` is the aggregate call that
+    `statistic` stands for.
     """
     if not isinstance(statistic, Distinct):
         return ""
@@ -111,10 +112,10 @@ def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
     """Return whether clipping bounds or limits on a user's rows may reduce what a user adds to `statistic`.
 
-    A ratio of two statistics may then be far from the exact ratio. The result is True for sums, and for counts of rows
-    or of distinct values, but not for counts of users. If every user has at most one row in a group (`has_one_row`), it
-    is False for distinct values, and for a sum whose bounds are found by a private search: such bounds clip only the
-    few largest values, and the answer states which fraction they are.
+    If this is so for both numbers of a ratio, the ratio may be far from the exact one. The result is True for sums, and
+    for counts of rows or of distinct values, but not for counts of users. If every user has at most one row in a group
+    (`has_one_row`), it is False for distinct values, and for a sum whose bounds are found by a private search: such
+    bounds clip only the few largest values, and the answer states which fraction they are.
     """
     if isinstance(statistic, Sum):
         return not (has_one_row and statistic.is_auto)

@@ -1,10 +1,10 @@
 """Conditions on private rows that compare with released (noisy) groups, as BI tools write to limit a chart's series.
 
 For example, `WHERE x IN (SELECT x .. GROUP BY x ORDER BY COUNT(*) DESC LIMIT 10)` keeps only rows whose x is in the
-noisy top 10. `JOIN (SELECT x, COUNT(*) .. LIMIT 10) t ON a.x = t.x` does the same. If the SELECT around the condition
-groups by x, the condition can be applied after the release: all groups x are released, and groups outside of the top
-10 are then dropped. This module moves such conditions to HAVING, which reads released rows only. So no private query
-depends on an answer that is charged together with it.
+noisy top 10. `JOIN (SELECT x, COUNT(*) .. LIMIT 10) t ON a.x = t.x` does the same. In WHERE, such a condition would
+make one private query depend on the answer of another. But all queries of a statement are charged together, before any
+has an answer. If the SELECT around the condition groups by x, there is a way out: all groups x are released, and groups
+outside of the top 10 are then dropped. So this module moves the condition to HAVING, which is applied to released rows.
 """
 
 from collections.abc import Callable, Sequence

@@ -139,9 +139,11 @@ class Statement:
         """Return the statement with defaults filled into its queries.
 
         - Rows in which a group key is null get the label NULL, if they form groups.
-        - If `finds_bounds`, a query with private groups that does not state the most groups in which one user counts
-          gets `contributions="auto"`, so that a private search finds this number. An account that fixes in advance
-          which mechanisms may run has no mechanism for such a search; `finds_bounds` is False if such an account pays.
+        - A query with private groups that does not state the most groups in which one user counts gets
+          `contributions="auto"`, so that a private search finds this number.
+
+        If `finds_bounds` is False, the second default is left out. This is for statements that are paid with guarantees
+        which an account registered in advance for single mechanisms: none of them pays for such a search.
         """
         cores = []
         for core in self.cores:
@@ -172,7 +174,8 @@ class Statement:
         - `answers` are the answers of the SELECTs that ran before.
         - `public` are the public tables by name; None means that there are none.
 
-        A value is not usable if the SQL fails, or if it is no number of at most `LARGEST_NUMBER` in absolute value.
+        A value is not usable if the SQL fails, if it has not exactly one row, or if the value is not a number of at
+        most `LARGEST_NUMBER` in absolute value.
         """
         try:
             result = run_shell(self.scalars[place].sql, self._tables(answers), public)

@@ -278,15 +278,16 @@ class StatementReader:
     def _first_table(self, select: exp.Expr, results: Sequence[_Result | None], known: Mapping[str, _Result]) -> int:
         """Return the index in `results` of the private table to which the other tables of FROM and JOIN are joined.
 
-        Usually the result is the first private table. But it is 1, the table of the first JOIN, if FROM has a subquery
-        over a private table, the JOIN is an inner join with another private table, and one of these holds:
+        `results` are the tables of FROM and JOIN in `select`, in order (None after an error). Usually the result is the
+        index of the first private table. But it is 1, the table of the first JOIN, if FROM has a subquery over a
+        private table, the JOIN is an inner join with another private table, and one of these holds:
 
         - The JOIN names a table and not a subquery.
-        - The subquery in FROM is known to have at most one row per user, and the subquery in the JOIN is not. The
-          former is then the one to join to the other, because several joined rows of a user would repeat rows.
+        - The subquery in FROM is known to have at most one row per user, and the subquery in the JOIN is not. The first
+          one can then be joined to the second without repeating rows; the other way round, several rows of a user would
+          be joined to one row.
 
-        `results` are the tables of FROM and JOIN in `select` (None after an error), and `known` has the common table
-        expressions by name.
+        `known` has the common table expressions by name.
         """
         source, joins = select.args["from_"].this, select.args.get("joins") or []
         place = next(index for index, each in enumerate(results) if isinstance(each, SelectSource))
@@ -403,10 +404,9 @@ class StatementReader:
     def _source(self, select: exp.Expr, tables: Sequence[_Result | None], known: Mapping[str, _Result]) -> SelectSource:
         """Return the private rows that `select` reads: the rows of its first table, joined with its other tables.
 
-        Subqueries about the user of a row, which compare their user column with that of the row, are joined, too.
-        `tables` are the tables of FROM and JOIN (None after an
-        error), and `known` the common table expressions by name. Column references in `select` lose their qualifiers,
-        such as t., in place.
+        A subquery in an expression is joined, too, if it is about the user of a row, that is, if it compares its user
+        column with that of the row. `tables` are the tables of FROM and JOIN (None after an error), and `known` has the
+        common table expressions by name. Column references in `select` lose their qualifiers, such as t., in place.
         """
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
         check_exists(select)
@@ -489,8 +489,9 @@ class StatementReader:
     def _schema(self, table: str, joins: tuple[Join, ...], *, per_user: bool = False) -> Schema | None:
         """Return the columns of the private table `table` with `joins`; None if they are not known.
 
-        `per_user` says that the caller's SELECT computes rows of single users from them. Only such a SELECT may read a
-        private table other than the one that the statement's answer is about.
+        `per_user` is True if the caller's SELECT computes rows of single users. Only such a SELECT may read another
+        private table than the one that the statement's answer is about. If it does, the columns are looked up by
+        joining the two tables.
         """
         schema_of = self._facts.schema_of
         if schema_of is None:

@@ -128,9 +128,9 @@ def unreliable_condition(node: exp.Expr, ends_of: ColumnEnds) -> exp.Expr | None
     """Return a condition, as a syntax node, that is true in rows where noise may dominate the value of `node`.
 
     `ends_of` maps a column to its hidden columns (the ends of its confidence interval, and whether noise may dominate
-    it). The result is None if `node` depends on no statistic. The result is also None if `node` has an aggregate, a
-    window function, or a subquery that does more than read one number: their values come from several rows, and a
-    condition sees one.
+    it). The result is None if `node` depends on no statistic. It is also None if `node` has an aggregate, a window
+    function, or a subquery that does more than read one number: such a value comes from several rows, while the
+    condition is tested on one row.
     """
     scalars = _scalar_selects(node)
     if has_aggregate(node) or node.find(exp.Window) is not None or scalars is None:

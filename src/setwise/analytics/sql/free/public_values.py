@@ -1,7 +1,7 @@
 """Scalar subqueries over public tables alone: their values are constants in expressions over private rows.
 
-The value is computed when the statement is parsed, before anything is charged. It is part of the text that identifies
-the request, so that the preview, the charge and the answer all have the same value.
+The value is computed when the statement is parsed, before anything is charged. The text by which a repeated request is
+recognised has this value in it. So a request that was charged with one value is never answered with another one.
 """
 
 import math

@@ -80,8 +80,8 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
       They have the ends of confidence intervals, and say whether noise may dominate a number.
     - `public` are the names of the public tables that it reads.
     - `most_keys` is the largest number of group columns that a private query of the statement has. An ORDER BY with
-      fewer group keys leaves rows with equal keys in an order that may depend on noise, so that a LIMIT may choose rows
-      by noise (`Shell.chooses_rows`).
+      fewer group keys leaves some rows equal, and their order may depend on noise. A LIMIT then chooses rows by noise,
+      which the field `chooses_rows` of the result says.
     """
     columns = None
     selects = _united_selects(tree)
@@ -257,9 +257,9 @@ def _passed_selects(select: exp.Expr, tree: exp.Expr) -> list[exp.Expr]:
     """Return the inner SELECTs from which `select` reads, if each row of `select` comes from one of their rows.
 
     The caller finds out from the inner SELECTs which group keys and statistics a column of `select` shows. The inner
-    SELECTs are those of the subquery or common table expression in FROM; there are several if these are united with
-    UNION ALL. The list is empty if `select` combines rows, by GROUP BY, DISTINCT or a join, or if FROM has another
-    table. `tree` is the whole statement.
+    SELECTs are those of the subquery or common table expression in FROM; there are several if it unites them with UNION
+    ALL. The list is empty if `select` combines rows, by GROUP BY, DISTINCT or a join, or if FROM names a table that is
+    no common table expression. `tree` is the whole statement.
     """
     source = select.args.get("from_")
     if source is None or any(select.args.get(clause) for clause in ("group", "distinct", "joins")):

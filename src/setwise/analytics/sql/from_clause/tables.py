@@ -100,10 +100,13 @@ def _change_join(
 def _reads_key(node: exp.Expr, alias: str, aliases: Sequence[str], keys: Mapping[str, str]) -> bool:
     """Return whether `node` reads a key column of the table with the alias `alias`, outside of ON.
 
-    In SQL, the key columns of a table joined by LEFT JOIN are null in rows without a match. If one of them is read, the
-    caller adds a column to the join that says which rows have a match, and computes the key column from it. `keys` has
-    the names of the table's key columns, in lower case, as keys; its values are not used. `aliases` are the aliases of
-    this table and of all tables before it, one of which the qualifier of `node`, such as t in t.x, must mean.
+    The caller asks this about a table joined by LEFT JOIN. In SQL, its key columns are null in rows without a match. If
+    one of them is read, the caller adds a column to the join that says which rows have a match, and computes the key
+    column from it.
+
+    - `keys` has the names of the table's key columns, in lower case, as keys; its values are not used.
+    - `aliases` are the aliases of this table and of all tables before it. The qualifier of `node`, such as t in t.x, is
+      looked up among them.
     """
     if type(node) is not exp.Column or node.name.lower() not in keys or node.find_ancestor(exp.Join) is not None:
         return False
@@ -115,7 +118,8 @@ def private_first(select: exp.Expr, place: int) -> None:
 
     The private table must come first, because public tables are joined to it. `place` says which JOIN it is: 1 for the
     first one.
-    Raises: `InvalidParameter` if a LEFT JOIN makes the swap impossible.
+    Raises: `InvalidParameter` if the swap would change the rows, because a LEFT or RIGHT JOIN keeps all rows of a
+    public table.
     """
     joins = select.args["joins"]
     if place == 1 and str(joins[0].args.get("side") or "").upper() == "RIGHT":

@@ -1,9 +1,10 @@
 """Joins of each private row with other rows of the same user: per-user subqueries in JOIN, EXISTS, IN and expressions.
 
-A per-user subquery computes each of its rows from the rows of one user. In an expression it has one of two forms: `user
-IN (SELECT user ..)`; or EXISTS or a scalar subquery, in which WHERE compares the user column with that of the outer
-row. Each is rewritten as a SELECT with one row per user (and per further key). The rows of the outer SELECT are joined
-to that row on the user column, so that every row still belongs to one user.
+A per-user subquery computes each of its rows from the rows of one user. In an expression, three forms are supported:
+`user IN (SELECT user ..)`; EXISTS (SELECT ..); and a scalar subquery, as in x > (SELECT AVG(x) ..). In the last two,
+WHERE of the subquery compares the user column with that of the outer row (a row of the SELECT around it). Each subquery
+is rewritten as a SELECT with one row per user, or per user and further keys. Each outer row is then joined with the row
+of its own user, so that every row still belongs to one user.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -108,12 +109,12 @@ def _left_conditions(
     scope: Scope,
     read: Callable[[exp.Expr], RowExpression],
 ) -> tuple[Derivation, list[KeyPair]]:
-    """Return (rows, keys): how a LEFT JOIN applies `conditions`, the conditions in its ON that are not equalities.
+    """Return (rows, keys), which apply the conditions in ON of a LEFT JOIN that are not equalities between both sides.
 
-    In users u LEFT JOIN (..) o ON o.user_id = u.user_id AND o.total > 5 AND u.age > 30, for example, the conditions are
-    o.total > 5 and u.age > 30. The first is about the joined `rows`, and becomes a step that keeps only some of them.
-    The second is about the earlier rows, and becomes a key of the join. A key is a pair of values that must be equal:
-    here 1, and CASE WHEN u.age > 30 THEN 1 END.
+    In users u LEFT JOIN (..) o ON o.user_id = u.user_id AND o.total > 5 AND u.age > 30, for example, these `conditions`
+    are o.total > 5 and u.age > 30. The first is about the joined `rows`, and becomes a step that keeps only the rows
+    with o.total > 5. The second is about the earlier rows, and becomes a key of the join. A key is a pair of values
+    that must be equal: here 1, and CASE WHEN u.age > 30 THEN 1 END.
 
     - `is_joined` says whether a column belongs to the joined rows.
     - `scope` has the names of the earlier rows.
@@ -139,7 +140,9 @@ def _left_conditions(
 def check_same_source(rows: SelectSource, source: SelectSource) -> None:
     """Raise `InvalidParameter` unless `rows` and `source` come from one private table, with the same tables joined.
 
-    The caller joins the two by user, and both are computed from the same rows of that table.
+    The caller joins `rows` to `source` by user, and the engine computes both from the same input: the private table
+    with its joins. So `rows` must not need another input. Joins of `source` that only test whether a match exists are
+    an exception; they may be missing in `rows`.
     """
     if rows.table != source.table:
         raise unsupported(
@@ -359,8 +362,9 @@ def check_exists(select: exp.Expr) -> None:
 def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
     """Raise `InvalidParameter` if the subquery `inner` names the key column of a table that an outer LEFT JOIN joins.
 
-    That column is null in rows without a match, and a subquery cannot be compared with it. `scope` has the names of
-    tables and columns of the outer SELECT (the one around the subquery).
+    In SQL, that column is null in rows without a match. The joined rows do not have this column; they have the key of
+    the table before LEFT JOIN in its place. A comparison with that key would be true in rows without a match, too.
+    `scope` has the names of tables and columns of the outer SELECT (the one around the subquery).
     """
     for column in inner.find_all(exp.Column):
         key = scope.left_key(column)
@@ -492,7 +496,8 @@ def _existence(
     - `keys` are the pairs (outer, inner) that WHERE of `inner` compares for equality.
     - `matched` are the pairs (outer, inner) that IN compares; empty for EXISTS.
     - `inequality` is (class, outer side, inner side) of one further comparison in WHERE, or None.
-    Raises: `InvalidParameter` for HAVING without GROUP BY, or an inequality together with GROUP BY or aggregates.
+    Raises: `InvalidParameter` for HAVING without GROUP BY or aggregates, and for an inequality together with GROUP BY
+    or aggregates.
     """
     aggregated = any(has_aggregate(each) for each in inner.expressions)
     if inner.args.get("group") is not None or aggregated:

@@ -26,8 +26,8 @@ from setwise.analytics.sql.syntax import construct_of, unsupported
 def replacing_refused(node: exp.Expr, problems: Problems) -> Iterator[None]:
     """Return a context manager that adds an error raised inside its block to `problems`, and continues after the block.
 
-    `node` is the subquery that the block converts. After an error a constant replaces it, so that the conversion of the
-    statement goes on and finds its other problems.
+    The block converts the subquery `node`. After an error, a constant takes the place of `node` in the statement, so
+    that the conversion goes on and finds the statement's other problems.
     """
     known = len(problems.messages)
     with problems.collect(node):
@@ -39,9 +39,9 @@ def replacing_refused(node: exp.Expr, problems: Problems) -> Iterator[None]:
 def name_table(join: exp.Expr, rows: SelectSource) -> None:
     """Replace the subquery or common table expression in `join`, in place, by the private table from which it comes.
 
-    `rows` are the rows of that subquery. The steps that compute them from the table are kept in the metadata of the new
-    node, where `read_tables` finds them.
-    Raises: `InvalidParameter` if the rows are not computed from this table alone.
+    `rows` are the rows of that subquery. The steps that compute them from the private table are stored in the metadata
+    of the new node. `read_tables`, which runs later, adds them to the join.
+    Raises: `InvalidParameter` if the rows are not computed from this table alone, or if the subquery has no name.
     """
     _check_one_table(rows)
     table = exp.Table(this=exp.to_identifier(rows.table, quoted=True))
@@ -95,8 +95,9 @@ def beside(base: SelectSource, rows: SelectSource, user: str, number: int) -> tu
     """Return (`base`, `rows`), rewritten so that both are computed from one private table, and can be joined by user.
 
     - `base` are the rows of a subquery over one private table, say users. They stay the same.
-    - `rows` are the rows of a subquery over another private table, say orders, with at most one row per user. In the
-      result they are computed from the table users, to which the rows of orders are joined on the user column `user`.
+    - `rows` are the rows of a subquery over another private table, say orders, with at most one row per user. They are
+      returned as rows computed from users: each row of users is joined with the row of orders that has the same value
+      in the user column `user`.
     - `number` makes the names of the added columns unique in the statement.
 
     Raises: `InvalidParameter` if a user may have several of `rows`, which would repeat the rows of `base`, or if `rows`

@@ -49,14 +49,15 @@ class PerUserReader:
     """Converts a per-user SELECT into the table of private rows that it computes (the derived table).
 
     In a per-user SELECT, each row of the result is computed from the rows of one user.
-    - `select` is its syntax node.
+    - `select` is the syntax node of this SELECT.
     - `source` are the private rows that it reads.
     - `settings` has the user column.
     - `problems` collects the errors.
-    - `released` returns a stand-in for the noisy value of a scalar subquery in the SELECT, which becomes a constant
-      once that value is released.
-    - `ties` are the columns that the statement names, in lower case. If rows are equal in the ORDER BY of a window
-      function, and a SELECT * reads all columns, these columns decide the order of such rows (`AddWindows.ties`).
+    - `released` returns a stand-in for the noisy value of a scalar subquery in the SELECT. The stand-in becomes a
+      constant once that value is released.
+    - `ties` are the columns that the statement names, in lower case. They matter for a window function with an ORDER BY
+      in which rows are equal: such rows are sorted by these columns, so that the result does not depend on how the
+      table is stored (`AddWindows.ties`).
     """
 
     def __init__(
@@ -410,9 +411,9 @@ _PER_USER = "write COUNT, COUNT(DISTINCT x), COUNTIF, SUM, AVG, MIN or MAX"
 def _numbered_by(step: AddWindows) -> frozenset[str] | None:
     """Return columns that tell one user's rows apart because `step` numbers these rows; None if `step` numbers no rows.
 
-    `step` computes window functions over the rows of each user. Two rows of a user always differ in at least one of the
-    returned columns. These are the columns in PARTITION BY of the first ROW_NUMBER that is partitioned by plain
-    columns, and the column with the row number.
+    `step` computes window functions over the rows of each user. For ROW_NUMBER() OVER (PARTITION BY user, a ORDER BY b)
+    AS n, the result is a and n: two rows of a user always differ in at least one of them. If there are several calls of
+    ROW_NUMBER, the result belongs to the first one that is partitioned by plain columns only.
     """
     for window in step.windows:
         keys = [key.name for key in window.keys if isinstance(key, ColumnValue)]
