@@ -42,9 +42,9 @@ def label_names(aggregation: Aggregation) -> list[str]:
 def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of the SQL of `StatementBuilder.statistics`.
 
-    They are cell and measure, which say what a row is about, users, a number of users, and then s<i> and n<i> for each
-    measure i of `aggregation` that is summed. A measure is an integer that each user adds to a group. For some measures
-    (`Measure.in_cells`), the users who add each integer are counted instead; these have no such columns.
+    They are cell and measure (which say what a row is about), users (a number of users), and then s<i> and n<i> for
+    each measure i of `aggregation` that is summed. A measure is an integer that each user adds to a group. For some
+    measures (`Measure.in_cells`), the users who add each integer are counted instead; these have no such columns.
 
     - s<i> is the sum of measure i over users.
     - n<i> is the number of users who add to that sum. If the measure limits a user's values (`Measure.rows`), it is the
