@@ -230,10 +230,10 @@ class ClickHouseCatalogue:
         below: dict[str, _Column] = {}
 
         def columns_of(schema: str, name: str) -> dict[str, Kind]:
-            """Return {column: type} of the table `name` in database `schema`, which the view reads.
+            """Return {column: type} of the table `name` in the database `schema`, which the checked view reads.
 
-            An empty `schema` means the view's own database. The table's stored columns are also added to `below`, a
-            dict of the method around this function, in which the view's types are later compared with them.
+            An empty `schema` means the view's own database. The table's stored columns are also kept, so that the types
+            of the view's columns can be compared with theirs afterwards.
             """
             below.update(self._check_table(f"{schema or database}.{name}").stored)
             return _kinds(below)

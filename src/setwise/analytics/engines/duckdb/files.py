@@ -52,7 +52,7 @@ class CsvFiles(DuckDBTable):
         names = columns_of(opened) if columns is None else tuple(columns)
 
         def batches() -> "Iterator[pa.RecordBatch]":
-            """Yield the records of all CSV files of the table as Arrow batches of text, with the columns `names`."""
+            """Yield the records of all CSV files of the table as Arrow batches of text, with the columns to read."""
             for csv_file in opened:
                 yield from csv_file.batches(names)
 
@@ -224,9 +224,10 @@ class ParquetFiles(DuckDBTable):
             schema = schema.append(pa.field(key, pa.string()))
 
         def batches() -> "Iterator[pa.RecordBatch]":
-            """Yield the rows of all files as Arrow batches of the columns `names`; null for cells DuckDB cannot hold.
+            """Yield the rows of all Parquet files of the table as Arrow batches of the columns that are to be read.
 
-            Columns in `keys` come from the names of the files' folders, and all other columns from the files.
+            Cells that DuckDB cannot hold are null. The values of some columns are not in the files but in the names of
+            their folders, such as year=2024.
             """
             for file in self.files:
                 values = hive_values(file)

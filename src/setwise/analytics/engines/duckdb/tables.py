@@ -539,7 +539,11 @@ class SqliteTable(DuckDBTable):
 
 
 def _affinity(declared: str) -> str:
-    """Return "integer", "real" or "text" for the declared type of a SQLite column, by SQLite's rules of affinity."""
+    """Return "integer", "real" or "text" for the declared type of a SQLite column, by SQLite's rules of affinity.
+
+    For example, BIGINT gives "integer", DOUBLE "real" and VARCHAR(10) "text". Types such as DATE and BLOB also give
+    "text".
+    """
     upper = declared.upper()
     if "INT" in upper:
         return "integer"

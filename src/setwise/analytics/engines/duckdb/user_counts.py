@@ -167,9 +167,10 @@ def _look_alikes(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", na
     with connection.cursor() as cursor:
 
         def cells() -> str:
-            """Return the SQL of a subquery with the column's cells (`cell`) and the visible text of each (`plain`).
+            """Return SQL of a subquery with the cells (`cell`) of a column and the visible text of each (`plain`).
 
-            Each call makes a new subquery, because a table that is a stream of batches can be read only once.
+            The visible text of a cell lacks blanks around it and characters that are not seen. Each call makes a new
+            subquery, because a table that is a stream of batches can be read only once.
             """
             relation = table.relation(cursor, (name,))
             return f"(SELECT {cell} AS cell, {_visible(cell)} AS plain FROM {relation} WHERE {cell} IS NOT NULL)"
