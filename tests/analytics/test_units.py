@@ -180,9 +180,23 @@ def test_groups_are_hidden_below_a_number_of_units():
     rows = [(f"u{number % 50}", "x", number % 20) for number in range(1000)]
     with setwise.open(visits(rows), user="who", unit="user,day") as session:
         answer = session.histogram(item="page", epsilon=1.0, delta=1e-6, contributions=1)
-    for text in (answer.measure, answer.left_out):
+    for text in (answer.measure, answer.left_out, answer.hidden, answer.number_sentences()):
         assert "user-days may be hidden" in text
         assert "users may be hidden" not in text
+
+
+def test_each_select_of_a_statement_counts_in_units():
+    rows = [(f"u{number % 50}", "xy"[number % 2], number % 20) for number in range(3000)]
+    count = "COUNT(*, contribution_bounds_per_group => (0, 1)) AS n"
+    parts = [f"SELECT page, {count} FROM source WHERE page >= '{least}' GROUP BY page" for least in "xy"]
+    with setwise.open(visits(rows), user="who", unit="user,day") as session:
+        answer = session.sql(" UNION ALL ".join(parts), epsilon=4.0, delta=1e-6, contributions=1).answer
+    assert [part.unit for part in answer.parts] == ["user,day"] * 2
+    for text in (answer.measure, answer.left_out, answer.brief, answer.number_sentences()):
+        assert "user-days may be hidden" in text
+        assert "users may be hidden" not in text
+    assert "each user-day counts" in answer.measure
+    assert "each user counts" not in answer.measure
 
 
 def test_public_tables_are_not_joined_by_users_whom_nothing_protects():

@@ -390,6 +390,8 @@ class PrivateAnswer(Exportable):
             unit=unit,
             measure=re.sub(r"^users\b", several, measure),
             left_out=_in_hidden_groups(self.left_out, several),
+            hidden=_in_hidden_groups(self.hidden, several),
+            parts=tuple(part.in_units(unit) for part in self.parts),
             items=(replace(self.items[0], label=several),) if is_count else self.items,
         )
 
