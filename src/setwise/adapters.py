@@ -163,9 +163,9 @@ def _convex(u: Floats, values: Floats) -> Floats:
 def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) -> Use:
     """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one `Use`.
 
-    `d_in` is the distance between datasets with and without one user: 1 if each user has one row. If you know which
-    noise the measurement adds, state a `setwise.Gaussian` or `setwise.BoundedRange` instead, because the overall
-    epsilon is then smaller.
+    `d_in` is the distance between datasets with and without one user: 1 if each user has one row. The guarantee is the
+    one that OpenDP states for the measurement, such as zCDP for Gaussian noise. If you know which noise it adds, state
+    a `setwise.Gaussian` or `setwise.BoundedRange` instead: they say more, so the overall epsilon is smaller.
     Raises: `InvalidParameter` if the measurement's privacy measure has no counterpart here.
     """
     _require_opendp_016()

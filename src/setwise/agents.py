@@ -43,8 +43,8 @@ class LocalTables:
     - `sessions`: an open session for each table, by the table's name
     - `account`: the account that pays
     - `ledger`: the ledger whose live series (user counts that are released period by period) the agent sees, or None
-    - `answer_step`: each answer or refusal is held back until 1, 2, 4, ... times this many seconds after the question,
-      because the time that reading takes reveals something about the rows
+    - `answer_step`: each answer or refusal is held back until 1, 2, 4, ... times this many seconds after the question.
+      The time that reading takes depends on private rows; in this way, little of it is seen
     - `sleep`, `monotonic`: the function that waits a number of seconds, and the clock, which returns seconds
     """
 
@@ -162,7 +162,8 @@ class ServiceTables:
     - `account`: the name of the account that pays; None takes the person's only account on each dataset
 
     The service enforces budgets and contribution bounds. It also delays each answer until 1, 2, 4, ... times a fixed
-    number of seconds after the request, because the time that reading takes reveals something about the rows.
+    number of seconds after the request. The time that reading takes depends on private rows; in this way, little of it
+    is seen.
     """
 
     def __init__(self, client: "Client", account: str | None = None) -> None:

@@ -417,7 +417,7 @@ class PlanRecord(TypedDict):
     - `radius`: a bound on the error that holds with probability `confidence`
     - `detectable`: the exact count that a private group needs to be shown with probability `confidence`. If only the
       groups with the highest counts can be shown, it is instead a difference: a group is shown with this probability if
-      its count exceeds the highest count of the groups that cannot be shown by this much
+      its count is at least this much above the highest count of the groups that cannot be shown
     - `shortfall`: a top k picks groups one after another. With probability `confidence`, the count of each picked group
       is at most this much below the highest count of the groups not picked yet
     - `alone`: the cost of the question by itself, if an account pays and the question states its own budget; otherwise
@@ -464,8 +464,9 @@ class PreviewRecord(PlanRecord):
 class AnswerItemRecord(TypedDict):
     """One group of an answer: the `count` to report, the `interval` around it, and the raw noisy count `noisy`.
 
-    `noisy` may be negative; use it to add counts up. If the answer has other statistics than one count, the group has
-    for each statistic a field of that name, with `value`, `interval` and `unreliable`, in place of these fields.
+    `noisy` may be negative; use it to add counts up. An answer with other statistics than one count does not have these
+    three fields. Each group then has one field for each statistic, under the statistic's name, such as "mean_age": an
+    object with `value`, `interval` and `unreliable`.
     """
 
     item: Annotated[

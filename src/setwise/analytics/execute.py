@@ -82,7 +82,8 @@ class Reader(Protocol):
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` groups with the highest exact counts, highest first; equal counts are ordered by label.
 
-        `aggregation` states the columns, the most that one user adds to a group, and the most groups of one user.
+        No noise is added here. `aggregation` states the columns, the most that one user adds to a group, and the most
+        groups of one user.
         """
         ...
 

@@ -69,7 +69,7 @@ class AccountPayer(Payer, Protocol):
         ...
 
     def warning(self, uses: Sequence[Use]) -> str | None:
-        """Return a warning if charging `uses` would narrow how the accounts on a dataset can pay from then on.
+        """Return a warning if, after a charge of `uses`, the dataset's joint budget can be spent in one way only.
 
         The accounts on a dataset share a joint budget, which can be spent in two ways: as a Gaussian budget (all
         charges together reveal no more than one Gaussian mechanism) or as a sum of epsilons. A charge that fits only
@@ -91,8 +91,8 @@ class AccountPayer(Payer, Protocol):
 class OneOff:
     """The payer of questions that bring their own budget; charges and answers are kept in memory.
 
-    No charge is refused, because the caller chose each budget. `Session.guarantee` computes the joint cost of all
-    questions.
+    The caller chooses the budget of each question, and nothing limits the sum, so no charge is refused.
+    `Session.guarantee` computes the joint cost of all questions.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> payer = OneOff().of_budget(0.5, 0.0)

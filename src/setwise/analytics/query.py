@@ -79,7 +79,7 @@ class Query:
     - `contributions` is the most groups that a user counts towards; None sets no bound.
     - `domain` has the group keys if they are public; None if they are private.
     - `limit`: if the groups are private, only the `limit` groups with the highest exact counts over all users can be in
-      the answer; None leaves this number to the planner.
+      the answer. None lets the mechanism that answers the query choose the number, or admit all groups.
     - `where` is a condition on the rows to be read, or None.
     - `null_item` is the label of rows whose item is null; None drops these rows.
     - `auto_contributions` is True if a private search finds the bound; `contributions` is then an upper limit for it.

@@ -131,9 +131,9 @@ def _digest(record: object) -> str:
 def _columns_read(query: Query, user: str, schema: Schema, where: Filter | None) -> list[tuple[str, str]]:
     """Return (name, kind) of every column that `query` reads, including the user column, sorted by name.
 
-    The list becomes a part of the request's text, so that a retry is refused if a column has changed its type. `user`
-    is the user column, and `schema` has the columns of the table. `where` is the query's filter, already parsed; if it
-    is None, the filter is parsed here.
+    The list becomes a part of the request's text. If a column changes its type, the text changes, and a retry under the
+    old key is refused, because its answer would mean something else. `user` is the user column, and `schema` has the
+    columns of the table. `where` is the query's filter, already parsed; if it is None, the filter is parsed here.
     """
     grouped = [group_of(text, schema).column for text in query.groups]
     if where is None and query.where is not None:

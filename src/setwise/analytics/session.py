@@ -568,11 +568,12 @@ class Session(Askable):
         return None if shortage is None else with_suggestion(shortage, self._suggest_budget(query, budget, plan))
 
     def warning(self, plan: Plan) -> str | None:
-        """Return a warning if charging `plan` would narrow how the accounts on the dataset can pay from then on.
+        """Return a warning if, after a charge for `plan`, the dataset's joint budget can be spent in one way only.
 
-        The accounts have a joint budget, which can be spent in two ways: as a Gaussian budget (all charges together
-        reveal no more than one Gaussian mechanism) or as a sum of epsilons. A charge that fits only one way ends the
-        other way for good. Returns None if the charge ends neither way, or if the session has no account.
+        The accounts on a dataset share a joint budget, which can be spent in two ways: as a Gaussian budget (all
+        charges together reveal no more than one Gaussian mechanism) or as a sum of epsilons. A charge that fits only
+        one way ends the other way for good. Returns None if the charge ends neither way, or if the session has no
+        account.
         """
         return None if self._account is None else self._account.warning(plan.uses)
 

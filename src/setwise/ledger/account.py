@@ -117,8 +117,8 @@ class Account:
     """An account of the ledger (open, frozen or closed), which pays for questions. Get one from `Ledger.account`.
 
     In the example, the account may pay for ten mechanisms that are 0.1-bounded-range, written "bounded-range:0.1x10". A
-    question is charged for three of them. `settle` stores its answer and returns the one that was not needed, so eight
-    remain. A second charge under the same key costs nothing, and has the stored answer.
+    question is charged for three of them and needs two. `settle` stores the answer and gives the third mechanism back,
+    so eight of the ten remain. A second charge under the same key costs nothing; its receipt has the stored answer.
 
     >>> from setwise.ledger.ledger import Ledger
     >>> import tempfile

@@ -328,9 +328,9 @@ class WalletTotals:
 
         `uses` lists privacy guarantees and how often each is used. There are two ways to pay: from the balance "wallet"
         (of mu squared), and from the balance "sum" (of largest losses). Each charge takes units from both balances, as
-        long as both can pay. If only one of the two can pay for `uses`, the other is emptied, because it would no
-        longer bound the loss of all charges. If neither can pay, the returned price exceeds the wallet, so that the
-        database refuses the charge.
+        long as both can pay. If only one of the two can pay for `uses`, the other no longer counts all charges; so all
+        that remains in it is taken, and it never pays again. If neither can pay, the returned price exceeds the wallet,
+        so that the database refuses the charge.
 
         `spent` maps each balance to the units spent from it before; a full balance has 2^60 units.
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".

@@ -53,9 +53,9 @@ class CapBalance:
 class SharedCap:
     """The cap of a dataset: one joint budget that limits all accounts on the dataset together.
 
-    Each account reserves a part of the cap, which is called its slice, and pays from it, so that charges need not wait
-    for each other. `store` is the database of the ledger, `holder` the number of the record that opened the cap, and
-    `totals` the cap's budget.
+    Each account reserves a part of the cap, its slice, and pays from the slice. A charge then changes only balances of
+    its own account, and need not wait for charges of other accounts. `store` is the database of the ledger, `holder`
+    the number of the record that opened the cap, and `totals` the cap's budget.
     """
 
     def __init__(self, store: Store, holder: int, totals: CapTotals) -> None:

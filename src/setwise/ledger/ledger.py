@@ -325,8 +325,8 @@ class Ledger:
         - `dataset` is the dataset that the account was opened for, or "" for none.
 
         An account opened for a dataset pays for that dataset only, under any name of the same data. An account opened
-        for no dataset may not pay for data on which the ledger has accounts or a joint budget, because the joint
-        promise of these accounts would not include its charges.
+        for no dataset may not pay for data on which the ledger has accounts or a joint budget. Otherwise the joint
+        promise of those accounts would not include the charges of this account.
         """
         with self._store.reading() as connection:
             check_pays(connection, account=account, dataset=dataset, known_as=known_as)

@@ -321,8 +321,8 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
     - `dataset` is the dataset that the account was opened for, or "" for none.
 
     An account opened for a dataset pays for that dataset only, under any name of the same data. An account opened for
-    no dataset may not pay for data on which the ledger has accounts or a joint budget, because the joint promise of
-    these accounts would not include its charges.
+    no dataset may not pay for data on which the ledger has accounts or a joint budget. Otherwise the joint promise of
+    those accounts would not include the charges of this account.
     """
     names = same_data(connection, known_as) if known_as else frozenset({known_as})
     if dataset and dataset not in names:

@@ -505,10 +505,10 @@ def _budget(terms: Terms) -> tuple[Use, ...]:
 def _promise(terms: Terms) -> tuple[Use, ...]:
     """Return what an account with these `terms` promises for one budget period: one use of (epsilon, delta)-DP.
 
-    The joint promise of all accounts on a dataset composes the result of this function, for each account with a budget,
-    if some account adds up its charges otherwise than by zCDP parameters (rho), for example in mu squared. If all these
-    accounts add up rho, the rho of all their charges is at most the sum of their limits. The joint promise is then
-    composed of these limits (the results of `_budget`) instead.
+    The caller composes the joint promise of all accounts on a dataset. If all accounts with a budget add up the zCDP
+    parameters (rho) of their charges, it composes their limits on rho (the results of `_budget`), because the rho of
+    all charges is at most the sum of these limits. If some account adds up its charges in another way, for example in
+    mu squared, the caller composes the results of this function for the accounts with a budget.
     """
     return (Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta)),)
 

@@ -277,7 +277,7 @@ def account_movements(
 
 
 def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return the balance changes that give `uses` back to an account, because its charge paid for them without need.
+    """Return the balance changes that give `uses` back to an account, because they were charged but not needed.
 
     `uses` lists guarantees that were registered at the account's opening, and how often to give back each. Each
     guarantee has a balance of its own, which counts uses. `holder` is the number of the ledger record that opened the

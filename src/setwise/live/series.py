@@ -534,7 +534,8 @@ def _check_account(ledger: Ledger, account: str, dataset: str) -> Account:
     """Return the account of the `ledger` named `account`, after checking that it can pay for a series on `dataset`.
 
     Raises `InvalidParameter` if the account is for another dataset, or if its budget is renewed in every calendar
-    period, because a live series (noisy user counts over many periods) lasts longer than one such period.
+    period. A live series (noisy user counts over many periods) is charged once; its later numbers would be released in
+    calendar periods whose budget does not count that charge.
     """
     payer = ledger.account(account)
     payer.check_dataset(dataset)

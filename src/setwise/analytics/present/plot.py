@@ -119,7 +119,8 @@ def is_over_time(bars: Sequence[Bar], axes: Sequence[str] = ()) -> bool:
     the answer's group columns, such as ("time",). If it is empty, because SQL computed the rows and the kinds are not
     known, every label must begin with a year and a month, as 2024-05-01 and 2024-05 do.
 
-    The same rule is used for files, notebooks and web pages, so that an answer first has the same picture everywhere.
+    The same rule is used for files, notebooks and web pages, so that they show an answer as the same kind of picture.
+    (On a web page, the reader can then switch to the other kind.)
     """
     if len(bars) < 2 or any(len(bar.cells) != 1 for bar in bars):
         return False

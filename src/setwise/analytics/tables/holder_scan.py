@@ -20,7 +20,7 @@ _PACKAGE = str(Path(__file__).parents[2])
 
 
 class UnreadCellsWarning(UserWarning):
-    """A question skips rows or cells of the caller's table, or misreads them; the message has the exact counts.
+    """Warning that a question skips rows or cells of the caller's table, or misreads them, with the exact counts.
 
     The warning is issued, by `warnings.warn`, before the question is charged. The argument ``scan=False`` of
     `setwise.open` turns the scan off, and ``warnings.simplefilter("error", setwise.UnreadCellsWarning)`` stops such

@@ -240,8 +240,9 @@ def repeated_headers(
 
     - `user` is the user column, or None for a public table.
     - `csv` says how the table's `files` are written.
-    - `is_text` says that users are read as text, so that a repeated header counts as a row of a user called `user`.
-      Otherwise queries skip a repeated header, because `user` is, for example, no number.
+    - `is_text` says that users are read as text. A repeated header then counts as a row of a user whose name is the
+      name of the column. Otherwise, for example if users are numbers, queries skip a repeated header, because the name
+      of the column is no number.
     """
     from setwise.analytics.engines.duckdb.cell_counts import count_repeated_headers
 

@@ -24,9 +24,9 @@ def moves_digest(moves: Iterable[str]) -> str:
 def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
     """Append the seal: a record with digests of balance changes, for entries whose own hashes do not cover them.
 
-    Such entries were written before version 5 of the database schema. `ends` maps an account's name to (n, digest): n
-    is the number of its entries without hashed changes, and digest covers the changes of these n entries. `at` is the
-    record's timestamp in microseconds since 1970.
+    Such entries were written before version 5 of the database schema. `ends` maps an account's name to a pair (n,
+    digest): n is the account's number of such entries, and `moves_digest` made the digest of their balance changes.
+    `at` is the record's timestamp in microseconds since 1970.
     """
     details = {"accounts": {name: list(end) for name, end in ends.items()}}
     body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})

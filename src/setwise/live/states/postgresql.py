@@ -188,7 +188,9 @@ def _storable(text: str) -> str:
 def _drop_earlier_key(connection: "psycopg.Connection[Any]") -> None:
     """Replace the primary key of the table of counted pairs by a hash index, if an earlier version created the table.
 
-    Updates do not need the key, because one update of a series runs at a time. `connection` is in an open transaction.
+    The index of the key refuses texts above about 2,700 bytes, so that one long user name would make every update fail.
+    The key itself is not needed, because a lock lets only one update of a series run at a time. `connection` is in an
+    open transaction.
     """
     if connection.execute(_HAS_KEY).fetchone() is not None:
         # Nothing relies on the key: an advisory lock lets one update of a series run at a time, and the key of the
