@@ -5,10 +5,10 @@ Some engines rank and keep items in one statement, by an aggregate for the small
 DuckDB sorts a small table only once instead (`OneSortBuilder` in duckdb/query.py).
 
 rows      SELECT user, item, value WHERE user and item are not null, the filter holds, the item is in the domain
-pairs     GROUP BY user, item: the number of rows, or the sum of the value; only pairs with a positive number remain
+pairs     GROUP BY user, item: n, the number of rows or the sum of the value; only pairs with a positive n remain
 ranked    ROW_NUMBER() OVER (PARTITION BY user ORDER BY salted hash of user and item)
 kept      WHERE rank <= contributions, if contributions are bounded
-counts    GROUP BY item: the sum of LEAST(n, per_item), where n is the number or sum of a pair
+counts    GROUP BY item: the sum of LEAST(n, per_item) over the users who are kept
 """
 
 import secrets

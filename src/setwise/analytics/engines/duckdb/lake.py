@@ -533,11 +533,11 @@ def _iceberg_constants(
     projection: Any,  # noqa: ANN401 - of pyiceberg
     schema: pa.Schema,
 ) -> dict[str, pa.Scalar]:
-    """Return {column name: value} for the columns that have the same value in all rows of the data file `file`.
+    """Return {column name: value} for columns that have this value in all rows of a data file that does not store them.
 
-    There are two kinds of such columns, which the file may not store: those by whose values the table is partitioned,
-    and those added to the table later, which have a default value. `table` and `file` are pyiceberg's objects.
-    `projection` is its schema of the columns to read, and `schema` the same in Arrow's form.
+    There are two kinds of such columns: those by whose values the table is partitioned, and those added to the table
+    later, which have a default value. `table` and `file` (the data file) are pyiceberg's objects. `projection` is its
+    schema of the columns to read, and `schema` the same in Arrow's form.
     """
     identity = _module("pyiceberg.transforms", "iceberg").IdentityTransform
     names = {int(cell.field_id): cell.name for cell in projection.fields}
