@@ -454,18 +454,18 @@ def _example_errors(search: Search, user: str, schema: Schema, where: Filter | N
 def _plan_costliest(
     search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge
 ) -> tuple[ExecutablePlan, int]:
-    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find, and a limit on them.
+    """Return (plan, steps): a plan of the query with the costliest bounds that `search` can find, and a limit on sums.
 
     The plan is made before the question is charged. If it can be made, the query can be planned with any bounds that
-    the private search finds after the charge. The plan is never run, so its noise scale is only an estimate.
+    the private search finds after the charge. The plan itself is never run; its noise scale is only an estimate.
 
-    The result `steps` limits the bounds of a sum that the search may find: a bound is at most `steps` times the sum's
+    The result `steps` says how large the bounds of a sum may be that the search finds: at most `steps` times the sum's
     rounding step. It is 65,536 (`FINE_STEPS`) if the query can be planned with so many steps within the budget, and
     otherwise 1,024 (`COARSE_STEPS`).
 
     - `user` is the user column, and `schema` has the table's columns.
     - `where` is the parsed filter, or None.
-    - `charge` is the cost of the search and the answer together.
+    - `charge` is the cost of the search and the answer together, which the plan states as its cost.
     """
     for steps in (FINE_STEPS, COARSE_STEPS):
         try:

@@ -25,7 +25,7 @@ def plan(bounds: Bounds, total: Total) -> Choice:
 
     `bounds` are the query's contribution bounds (to how many groups one user adds, and how much) and its public groups,
     and `total` is its (epsilon, delta). A query with more than 50 public groups (`_MOST_LABELS`) is planned anew each
-    time, so that the cache stays small.
+    time, because the cache would have to keep all their labels.
     """
     if len(bounds.domain or ()) > _MOST_LABELS:
         return planner.plan(bounds, total)
@@ -39,8 +39,8 @@ def plan_statistics(
 
     `bounds` are the query's contribution bounds (to how many groups one user adds, and how much) and its public groups,
     and `total` is its (epsilon, delta). If `certified` is False, the noise scale is only an estimate, and the mechanism
-    must not be run. A query with more than 50 public groups (`_MOST_LABELS`) is planned anew each time, so that the
-    cache stays small.
+    must not be run. A query with more than 50 public groups (`_MOST_LABELS`) is planned anew each time, because the
+    cache would have to keep all their labels.
     """
     if len(bounds.domain or ()) > _MOST_LABELS:
         return statistics.plan_statistics(bounds, total, wanted, certified=certified)

@@ -29,10 +29,11 @@ too narrow by mistake does not spend the budget of a year."""
 
 
 def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
-    """Return the plan with nearly the least epsilon whose intervals have a half-width of at most `accuracy.within`.
+    """Return the plan for nearly the least epsilon with which all intervals are within ±`accuracy.within`.
 
-    Its epsilon is at most 2% above the least possible one. `plan` plans the query for one budget. `accuracy.epsilon` is
-    the largest epsilon that may be spent; None means 1 (`DEFAULT_CEILING`).
+    The epsilon is at most 2% above the least one, and `accuracy.within` is the largest allowed half-width. `plan` plans
+    the query for one budget. `accuracy.epsilon` is the largest epsilon that may be spent; None means 1
+    (`DEFAULT_CEILING`).
     Raises: `Unattainable` if the accuracy needs a larger epsilon; the message names the epsilon that it needs.
     """
     cheapest = _least(accuracy, plan)

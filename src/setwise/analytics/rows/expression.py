@@ -271,10 +271,10 @@ class TimeText:
 
 
 class Start(StrEnum):
-    """The lengths of periods of time, such as a month, with which a row expression (a value per row) is computed.
+    """The lengths of periods of time, such as a month, to which times can be rounded down.
 
-    `PeriodStart` computes the beginning of the period that contains a time, and `TimeDifference` counts the periods
-    between two times. A WEEK begins on Monday, a SUNDAY_WEEK on Sunday.
+    `PeriodStart` computes the beginning of the period that contains a time. `TimeDifference` counts the periods between
+    two times. A WEEK begins on Monday, a SUNDAY_WEEK on Sunday.
     """
 
     SECOND = "second"
@@ -394,10 +394,11 @@ def released_places(expression: RowExpression) -> Iterator[int]:
 
 
 def with_released(expression: RowExpression, values: Mapping[int, float | None]) -> RowExpression:
-    """Return `expression` with constants in place of the numbers that earlier SELECTs release (`ReleasedValue`).
+    """Return `expression` with constants in place of the noisy numbers for which it has placeholders (`ReleasedValue`).
 
-    `values` maps the index of each scalar subquery to its released number. None becomes null, so that comparisons with
-    it are unknown.
+    The value of a scalar subquery, such as (SELECT AVG(x) FROM t), is released before the rows are read. `values` maps
+    the index of each scalar subquery to its released number. None becomes null, so that comparisons with it are
+    unknown.
     """
     if isinstance(expression, ReleasedValue):
         released = values[expression.place]

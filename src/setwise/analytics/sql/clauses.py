@@ -113,8 +113,8 @@ _PASSES_UNKNOWN_AS_FALSE = (exp.And, exp.Or, exp.Paren, exp.Where, exp.If, exp.C
 def check_not_negated(node: exp.Expr) -> None:
     """Raise `InvalidParameter` if `node`, an IN with a subquery, may be negated, as in NOT .. or (..) = FALSE.
 
-    IN with a subquery is computed by a join, which ignores nulls in the subquery. That is wrong for NOT IN: in SQL it
-    is never true if the subquery has a null.
+    IN with a subquery is computed by a join, which ignores nulls in the subquery. For NOT IN the result would be wrong:
+    if the subquery has a null, NOT IN is never true in SQL.
     """
     parent = node.parent
     while parent is not None and not isinstance(parent, exp.Select):

@@ -53,11 +53,14 @@ class Estimated(TypedDict):
 class StatedBounds(TypedDict):
     """Bounds with which a statement was answered, and where they came from.
 
-    - `of` is the name of a statistic whose clipping bounds are `low` and `high`. For a count of rows or distinct
-      values, `high` is the most that one user adds. Two other names are possible. "contributions" has in `high` the
-      most groups in which one user counts, and 1 in `low`. "rows of NAME" has in `high` the most rows of one user in a
-      group that the statistic NAME reads, and 0 in `low`.
-    - `source` is "statement", "catalog" (the data holder's file of declared bounds), or "found" (by a private search).
+    `of` says what is bounded by `low` and `high`:
+    - The name of a statistic: its clipping bounds. For a count of rows or distinct values, `low` is 0 and `high` is the
+      most that one user adds.
+    - "contributions": the number of groups in which one user counts, with 1 in `low` and the most groups in `high`.
+    - "rows of NAME": the number of one user's rows in a group that the statistic NAME reads, with 0 in `low` and the
+      most rows in `high`.
+
+    `source` is "statement", "catalog" (the data holder's file of declared bounds), or "found" (by a private search).
     """
 
     of: str

@@ -167,9 +167,9 @@ def _time_bucket(node: exp.Expr) -> exp.Expr:
     """Return a supported expression that equals `node`, a call such as TIME_BUCKET(width, x).
 
     The value of such a call is the start of the period that contains the time x, where all periods are `width` long.
-    DATE_BIN(width, x, start), TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. Periods
-    of one hour, day, week, month, quarter or year become DATE_TRUNC. Periods of another number of seconds become a
-    calculation with seconds since 1970. Other calls are returned unchanged.
+    DATE_BIN(width, x, start), TIMESTAMP_BUCKET and TIME_SLICE are rewritten, too. If each period is an hour, day, week,
+    month, quarter or year of the calendar, the call becomes DATE_TRUNC. If `width` is another number of seconds, it
+    becomes a calculation with seconds since 1970. Other calls are returned unchanged.
     """
     name, arguments = _name(node), list(node.expressions)
     start = _BUCKET_START

@@ -98,7 +98,10 @@ class Statement:
 
     @property
     def _shells(self) -> tuple[Shell, ...]:
-        """All SQL over released (noisy) rows and public tables: the scalar subqueries, then `shell` unless None."""
+        """All parts of the statement that are SQL over released (noisy) rows and public tables.
+
+        These are the scalar subqueries (`scalars`) and, if it is not None, the SQL that computes the result (`shell`).
+        """
         return (*self.scalars, *([] if self.shell is None else [self.shell]))
 
     @property

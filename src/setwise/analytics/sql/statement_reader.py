@@ -49,13 +49,14 @@ SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
 class TableFacts:
     """Facts about the tables of a statement that its text does not state.
 
-    - `public` are the names of the public tables. `private` are those of private tables declared for joins with the
-      private table that the answer is about.
+    - `public` are the names of the public tables. `private` are the names of the private tables that the data holder
+      declared for joins with the private table that the answer is about.
     - `declared` (clipping bounds), `domains` (public group keys) and `contributions` (the most groups in which one user
       counts, or None) are what the catalog, the data holder's file, declares for the private table.
     - `schema_of(table, joins)` returns the columns of the private table `table` with its joins.
     - `public_value` computes a scalar subquery over public tables.
-    - `check` raises an error if a statement cannot be planned, so that a refusal does not suggest this statement.
+    - `check` raises an error if a statement cannot be planned. The message of a refusal suggests another statement only
+      if `check` accepts it.
 
     The last three are functions that read open tables; they are None if the tables are not open yet.
     """
@@ -98,10 +99,12 @@ _Result: TypeAlias = SelectSource | _Free | _Public
 class StatementReader:
     """Converts the syntax tree of a SQL statement to a `Statement`; inner SELECTs are converted before outer ones.
 
-    `settings` has the user column and the bounds that the caller or the catalog (the data holder's file) states,
-    `facts` the names and columns of the tables, and `columns` the columns of the private rows if `facts` lacks them (or
-    None). SELECTs that aggregate private rows are numbered in the order in which they run. Errors are collected in
-    `problems`, so that one refusal can name them all.
+    - `settings` has the user column, and the bounds that the caller or the catalog (the data holder's file) states.
+    - `facts` has the names of the tables and, if they are known, functions that return their columns.
+    - `columns` are the columns of the private rows, for the case that `facts` has no such function; None if not known.
+
+    SELECTs that aggregate private rows are numbered in the order in which they run. Errors are collected in `problems`,
+    so that one refusal can name them all.
     """
 
     def __init__(self, settings: StatementSettings, facts: TableFacts, columns: Sequence[str] | None) -> None:

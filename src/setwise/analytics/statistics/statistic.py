@@ -186,9 +186,11 @@ class Statistic(ABC):
     def measures(self) -> tuple[Measure, ...]:
         """Return the measures of the statistic; a measure is a whole number that each user adds to a group.
 
-        The engine adds up a measure over users. For quantiles it adds up, for each possible result, the weights of the
-        users' values there, and for distinct values it counts the values. Call the method `in_steps` first: it fills in
-        the step to whose multiples values are rounded.
+        The engine adds up a measure over the users of a group. There are two exceptions. For a quantile, users have
+        weights on the grid of possible results, and the engine adds up the weights at each grid point. For a number of
+        distinct values, it counts the values.
+
+        Call the method `in_steps` first: it fills in the step to whose multiples values are rounded.
         """
 
     @abstractmethod

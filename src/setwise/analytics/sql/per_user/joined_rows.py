@@ -428,9 +428,13 @@ def _key_name(place: int) -> str:
 def _scalar(inner: exp.Expr, keys: Sequence[tuple[exp.Expr, exp.Expr]], user: str) -> UserSubquery:
     """Return a scalar subquery about the user of a row, rewritten as a SELECT with one row per user and key values.
 
-    - `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row (a row of the
-      SELECT around the subquery).
-    - `keys` are the pairs (expression over the outer rows, expression over the subquery's rows) that were compared.
+    For example, (SELECT MAX(x) FROM t WHERE t.user = o.user AND t.k = o.k) becomes SELECT user, k, MAX(x) FROM t GROUP
+    BY user, k, to which each outer row is then joined. An outer row is a row, here called o, of the SELECT around the
+    subquery.
+
+    - `inner` is the SELECT of the subquery, without the conditions that compared it with the outer row.
+    - `keys` are the pairs (expression over the outer rows, expression over the subquery's rows) that were compared,
+      except the pair of user columns; here the pair of o.k and t.k.
     - `user` is the user column.
     Raises: `InvalidParameter` if the subquery may have several rows for one user.
     """
