@@ -1,4 +1,4 @@
-"""Base functions of frozen records whose constructors parse what people write, such as "0.1" or 0.5.
+"""Functions for frozen records (dataclasses) whose constructors parse what people write, such as "0.1" or 0.5.
 
 A field's type is that of the parsed value, for example `Fraction`. A constructor may take more types, for example
 `float`; it stores the value that its check returns.

@@ -378,7 +378,7 @@ class PrivateAnswer(Exportable):
     def in_units(self, unit: str) -> "PrivateAnswer":
         """Return this answer with the unit of privacy `unit`; its texts then count units, such as user-days, not users.
 
-        For example, if `unit` is "user,day", a table of 50 users on 20 days has 1,000 units.
+        For example, if `unit` is "user,day" and 50 users have rows on each of 20 days, the table has 1,000 units.
         """
         if unit == USER:
             return self

@@ -104,6 +104,8 @@ _QUOTED = re.compile(r'"((?:[^"]|"")+)"', re.DOTALL)
 class Group:
     """A column to group by, or bins of that column; `bin` is None if the column itself is the group key.
 
+    As text, a column whose name reads like a bin has double quotes around it.
+
     >>> parse_group("age by 10") == Group("age", Width(Fraction(10)))
     True
     >>> str(Group("at", RecurringTime(TimeUnit.MONTH))), str(Group("stand by 10"))

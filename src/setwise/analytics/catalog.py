@@ -250,7 +250,7 @@ def _resolve_source(source: str, folder: Path | None) -> str:
 
 
 def _check_words(entry: Mapping[str, Any], known: Iterable[str], place: str) -> None:
-    """Raise `InvalidParameter` if the TOML table `entry` has an entry whose name is not in `known`.
+    """Raise `InvalidParameter` if the TOML table `entry` has a key that is not in `known`.
 
     `place` is the name of that TOML table in the error message.
     """

@@ -23,9 +23,9 @@ class Measure:
     The engine returns for each group the sum over users. A user whose values are all null or not numbers adds nothing.
     The other fields change this:
 
-    - `rows`, for means and variances over rows: every value is clipped by itself. A user with n values adds (mean -
-      origin) / step times min(n, `rows`), and the engine returns the sum of min(n, `rows`) over users in place of the
-      number of users.
+    - `rows`, for means and variances over rows: every value is clipped by itself, and a user counts with at most `rows`
+      rows. A user with n values adds (mean - origin) / step times min(n, `rows`), where mean is that of the clipped
+      values. In place of the number of users, the engine returns the sum of min(n, `rows`) over users.
     - `squared`, for variances: a value is replaced by most * (2 y^2 - 1), where y = (value - origin) / (most * step) is
       between -1 and 1. So the squares have the same range as the values themselves, -most .. most, and need no more
       noise.

@@ -125,7 +125,11 @@ class TableCheck:
         return notes
 
     def number_copies(self) -> dict[str, str]:
-        """Return the shell commands that write a copy of the file with plain numbers, by the column that needs them."""
+        """Return shell commands that write copies of the file with plain numbers: {column name: command}.
+
+        The columns are those whose numbers are written in a form that is not read, such as $5 or 5-. Each command
+        writes a copy in which the numbers of its column can be read.
+        """
         found = {name: remark for remark in self.remarks for name in re.findall("numbers of '([^']*)' have", remark)}
         commands = {name: re.search("(?:sed -e|python3 -c) .*", remark) for name, remark in found.items()}
         return {name: command[0] for name, command in commands.items() if command is not None}

@@ -236,9 +236,10 @@ class _ColumnScan:
         new_words = tuple(word for word in guess.grammar.null if word not in csv.null)
 
         def unread(remedy: tuple[Kind, CellGrammar]) -> int:
-            """Return how many of the sampled `cells` cannot be read with `remedy`.
+            """Return how many sampled cells of a column cannot be read with `remedy`.
 
-            `remedy` is (kind, grammar): the kind of the column's values, and how its cells are written.
+            `remedy` is (kind, grammar): the kind of the column's values, and how its cells are written. The sampled
+            cells are `cells`, an argument of the function around this one.
             """
             kind, grammar = remedy
             return sum(not is_readable(cell, kind, grammar) for cell in cells)
