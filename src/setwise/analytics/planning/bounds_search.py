@@ -76,8 +76,8 @@ class FoundBounds:
     - `contributions` is the most groups in which one user counts; None if the query states it.
     - `left_out` is the noisy share of (user, group) pairs that `contributions` leaves out; None if the query states
       `contributions`.
-    - `rows` has, for each kind of rows that the search was about (`Search.row_measures`), the most rows of one user
-      that count in a group, and the noisy share of rows that this limit leaves out.
+    - `rows` has one entry for each kind of rows that the search was about (`Search.row_measures`): the most rows of one
+      user that count in a group, and the noisy share of rows that this limit leaves out.
     - `largest_group` is an estimate of the count of the largest group, made from the noisy numbers; None if there is no
       estimate.
     """
@@ -635,10 +635,10 @@ def _costliest(statistic: Statistic, steps: int) -> Statistic:
     The result is planned before the charge. If its plan fits the budget, so does the plan with the bounds that the
     search then finds.
 
-    If the search is to find the most rows of one user that count, the result has a limit of `steps` rows. If the search
-    is to find the clipping bounds of a sum, the result has bounds that are `steps` rounding steps apart (0 and 1, with
-    a step of 1 / `steps`), because the noise of a sum grows with this number of steps. The cost of other statistics
-    does not depend on their clipping bounds.
+    - A limit on one user's rows that the search is to find becomes `steps` rows.
+    - Clipping bounds that the search is to find become 0 and 1, and a sum gets the rounding step 1 / `steps`. One user
+      then adds up to `steps` rounding steps to the sum, and the noise of a sum grows with this number. For other
+      statistics, the cost does not depend on the clipping bounds.
     """
     if statistic.finds_clip:
         statistic = _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))

@@ -27,11 +27,12 @@ def promise_within(uses: tuple[Use, ...], total: Total, status: AccountStatus | 
     The three results:
 
     - `cost` is a certified epsilon for all `uses` together, at `delta`.
-    - `delta` is the delta of the account that pays. Without an account it is the question's own delta, or 0 if the
-      question needs no delta, because `uses` satisfy pure DP within its epsilon.
-    - `alone` is (epsilon, delta) for `uses` at the question's own delta, or at 0 if the question needs none. An answer
-      that an account pays for shows `alone` as its cost. It is None without an account, because `cost` then says the
-      same.
+    - `delta` is the delta of the account that pays. If no account pays, it is the question's own delta, or 0 if `uses`
+      satisfy pure DP within the question's epsilon.
+    - `alone` is None if no account pays. Otherwise it is the cost that the answer shows: a pair (epsilon, delta) for
+      `uses`, where delta is the question's own, or 0 if `uses` satisfy pure DP within the question's epsilon.
+    Raises: `InvalidParameter` or `BudgetExhausted` if the account pays with guarantees that it registered in advance,
+    and did not register those in `uses`, or too few runs of them (see `check_planned`).
     """
     # A question whose uses satisfy pure DP within its epsilon needs no delta.
     is_pure = certified_price(uses, 0.0, Interaction.SETWISE).upper <= total.epsilon

@@ -22,10 +22,14 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the expected error of the planned mechanism `choice`, computed without reading rows.
 
-    - `expected_error` (the mean error) and `radius` (the half-width of intervals) of the result are about the query's
-      first statistic; they are None if they depend on the rows.
-    - `detectable` (the count that a private group needs to be found) and `shortfall` (by how much the count of a group
-      that is selected by noisy counts may be below the highest count) are None if no private group has to be found.
+    Two fields of the result are about the query's first statistic, and None if they depend on the rows:
+    - `expected_error` is its mean error.
+    - `radius` is the half-width of its intervals.
+
+    Two fields are about finding private groups, and None if no private group has to be found:
+    - `detectable` is the count that a group needs to be found.
+    - `shortfall` is for groups that are selected because of high noisy counts: by how much the exact count of such a
+      group may be below the highest count.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()

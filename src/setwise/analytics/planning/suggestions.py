@@ -112,10 +112,10 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
 def _lead(query: Query, total: Total, weighable: bool) -> int | None:
     """Return the count from which on an item (a private group) is shown with probability 95%; None if it is not known.
 
-    The result is the larger of two counts. The first is the count with which an item exceeds the threshold of the
-    mechanism. The second matters only if the mechanism shows the items with the highest noisy counts: it is the
-    distance by which an item's count must exceed the highest count that is not shown. The result is None if the answer
-    has no detection threshold, or if planning fails.
+    If the mechanism shows all items above a fixed threshold, the result is the count with which an item exceeds this
+    threshold. If the mechanism shows only the items with the highest counts, the result is a distance: an item's count
+    must exceed the highest count that is not shown by this distance. If both apply, the result is the larger number. It
+    is None if the answer has no detection threshold, or if planning fails.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
     over the table).

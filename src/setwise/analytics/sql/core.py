@@ -115,9 +115,9 @@ class Core:
 def unique_after(unique_by: frozenset[str] | None, condition: RowExpression) -> frozenset[str] | None:
     """Return columns that tell one user's rows apart after a filter by `condition`; None if none are known.
 
-    Together, the columns tell rows apart: two rows of a user always differ in at least one of them. `unique_by` are
-    such columns before the filter (None: not known). A column for which the condition allows only one value, such as x
-    for the condition x = 1, is the same in all rows that are kept, so it is left out of the result.
+    Columns tell rows apart if two rows of a user always differ in at least one of them. `unique_by` are such columns
+    before the filter (None: not known). With the condition x = 1, the column x has the same value in all rows that are
+    kept, so the other columns must tell them apart. Therefore x is left out of the result.
     """
     if unique_by is None:
         return None

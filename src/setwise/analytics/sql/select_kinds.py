@@ -8,9 +8,11 @@ from setwise.analytics.sql.aggregates import has_aggregate
 def is_per_user(select: exp.Expr, user: str, *, top: bool) -> bool:
     """Return whether the result of `select`, over private rows, is again a table of private rows of single users.
 
-    The result is such a table if GROUP BY or SELECT DISTINCT has the user column `user`, or if the SELECT has none of
-    GROUP BY, DISTINCT and aggregates, because each row is then about one user. Returns False for the outermost SELECT
-    (`top`), because its rows would be shown.
+    This is so in two cases:
+    - GROUP BY or SELECT DISTINCT has the user column `user`.
+    - The SELECT has no GROUP BY, DISTINCT or aggregate, so that each row of the result comes from one row.
+
+    Returns False for the outermost SELECT (`top`), because its rows would be shown.
     """
     group = select.args.get("group")
     selected = [each.this if type(each) is exp.Alias else each for each in select.expressions]

@@ -468,9 +468,9 @@ class StatementReader:
     ) -> tuple[SelectSource, Scope]:
         """Return (rows, scope) of `select`: the rows of its first table, joined with other tables, and its names.
 
-        The joined tables are public tables, and other private tables, which are joined by user. The caller joins
-        subqueries over the same private table itself. The `Scope` has the names of tables and columns that the SELECT
-        may use. `first` is the syntax node of the first table, `base` the private rows that it stands for, and `known`
+        Joined are public tables, and other private tables, which are joined by user. Subqueries over the same private
+        table are joined later, by the caller. The `Scope` has the names of tables and columns that the SELECT may use.
+        `first` is the syntax node of the first table, `base` has the private rows that it stands for, and `known` has
         the common table expressions by name.
         """
         alias = first.alias or first.name

@@ -64,10 +64,10 @@ def statistics_in(node: exp.Expr, ends_of: ColumnEnds) -> list[HiddenColumns]:
 def count_sources(node: exp.Expr, ends_of: ColumnEnds) -> int:
     """Return how many released statistics `node`, an expression over released (noisy) rows, is computed from.
 
-    The result is 2 for s0 / s1, for example. The interval of `node` is right if the confidence intervals of all these
-    statistics are, which is less likely the more there are; a note on the result says how likely. Statistics that
-    scalar subqueries read are included. `ends_of` maps a column to its `HiddenColumns`, the columns with the ends of
-    its interval, or to None if the column depends on no statistic.
+    The result is 2 for s0 / s1, for example. The interval of `node` contains the exact value if the confidence
+    intervals of all these statistics contain theirs. This is less likely the more statistics there are, so a note on
+    the result says how likely it is. Statistics that scalar subqueries read are included. `ends_of` maps a column to
+    its `HiddenColumns`, the columns with the ends of its interval, or to None if the column depends on no statistic.
     """
     inner = [count_sources(select.expressions[0], statistic_ends) for select in _scalar_selects(node) or ()]
     return sum(statistic.sources for statistic in statistics_in(node, ends_of)) + sum(inner)

@@ -80,8 +80,8 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
       They have the ends of confidence intervals, and say whether noise may dominate a number.
     - `public` are the names of the public tables that it reads.
     - `most_keys` is the largest number of group columns that a private query of the statement has. An ORDER BY with
-      fewer group keys leaves some rows equal, and their order may depend on noise. A LIMIT then chooses rows by noise,
-      which the field `chooses_rows` of the result says.
+      fewer group keys leaves some rows equal, in an order that may depend on noise. A LIMIT may then choose rows by
+      noise; the field `chooses_rows` of the result says so.
     """
     columns = None
     selects = _united_selects(tree)

@@ -99,8 +99,9 @@ class Scope:
 def _replace_left_key(node: exp.Expr, key: LeftKey) -> None:
     """Replace `node`, the key column of a table joined by LEFT JOIN, in place, by an expression for its value in SQL.
 
-    The value is null in rows without a match. `key` names the two columns from which it is computed. COUNT(..) and IS
-    NULL depend only on whether there is a match, so in them the column that says this takes the place of `node`.
+    The value is null in rows without a match. It is computed from the two columns that `key` names: the key, and the
+    column that says whether there is a match. COUNT(b.k) and b.k IS NULL depend only on whether there is a match, so
+    there only the second column takes the place of `node`.
     """
     parent = node.parent
     # IS NULL and COUNT depend only on the match. They do not read the key, which may be the user column, so that a

@@ -27,7 +27,7 @@ def join_public_lists(
 ) -> list[Join]:
     """Replace each IN or EXISTS over a public table in `select`, in place, by a condition on a column that a join adds.
 
-    The result has these joins. The added column says whether a row has a match in the public table.
+    Returns these joins, one for each IN or EXISTS. The column says whether a row has a match in the public table.
     - `tables` maps the aliases of `select` to names of tables.
     - `public_name(node)` returns the name of the public table that an entry of FROM stands for, or None.
     - `read` converts a condition on the public table's rows into a row expression (a value computed from each row).

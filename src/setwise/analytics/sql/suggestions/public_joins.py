@@ -12,9 +12,10 @@ from setwise.analytics.sql.aggregates import has_aggregate
 def left_join_of_released(tree: exp.Expr) -> exp.Expr | None:
     """Return a statement that is accepted in place of `tree`, SELECT .. FROM public LEFT JOIN private .. GROUP BY key.
 
-    The new statement aggregates the private rows in an inner SELECT, and then joins all keys of the public table with
-    the noisy result by LEFT JOIN, so that keys without private rows are shown too. Returns None if `tree` has another
-    form, or clauses whose meaning this would change.
+    The new statement aggregates the private rows by key in an inner SELECT, which releases noisy numbers. The outer
+    SELECT takes all keys of the public table, and joins them with these numbers by LEFT JOIN. So keys without private
+    rows are shown too, with the count 0. Returns None if `tree` has another form, or clauses whose meaning this would
+    change.
     """
     joins = tree.args.get("joins") or []
     source = tree.args.get("from_")

@@ -132,8 +132,8 @@ def _without_split(tree: exp.Expr) -> exp.Expr | None:
 def _lateral_values(tree: exp.Expr) -> exp.Expr | None:
     """Return a UNION ALL with one SELECT for each row of CROSS JOIN LATERAL (VALUES ..) AS v(k, x) in `tree`.
 
-    In each SELECT the values of the row replace the columns of v, also in GROUP BY; ORDER BY and LIMIT are removed.
-    Returns None unless `tree` is a SELECT with such a join.
+    For VALUES ('a', y), ('b', z), the first SELECT has 'a' and y in place of k and x, and the second 'b' and z, also in
+    GROUP BY. ORDER BY and LIMIT are removed. Returns None unless `tree` is a SELECT with such a join.
     """
     joins = tree.args.get("joins") or []
     lateral = next((each for each in joins if each.find(exp.Values) is not None), None)
@@ -212,9 +212,9 @@ def _united_aggregates(tree: exp.Expr) -> exp.Expr | None:
 def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
     """Return a statement that asks for all groups at once what a correlated subquery of `tree` asks for each outer row.
 
-    For (SELECT COUNT(*) FROM t p WHERE p.g = o.g) it is SELECT g, COUNT(*) FROM t p GROUP BY g. The first scalar
-    subquery with an aggregate that compares its columns with the outer table is used; these columns become the group
-    columns. None if there is no such subquery.
+    For example, (SELECT COUNT(*) FROM t p WHERE p.g = o.g) asks for the count of one group g for each row o of the
+    outer table. The result is then SELECT g, COUNT(*) FROM t p GROUP BY g. It is made from the first scalar subquery
+    that has an aggregate and compares its columns with the outer table. None if there is no such subquery.
     """
     for subquery in [each for each in tree.find_all(exp.Subquery) if isinstance(each.parent, exp.Select | exp.Alias)]:
         inner = subquery.this
