@@ -7,15 +7,17 @@ from fractions import Fraction
 
 import pytest
 
+import setwise
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.accounting.promises import rounded_up
 from setwise.analytics.budget import Draws
 from setwise.analytics.engines.connect import open_engine
+from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.query import Count, Mean, Query
 from setwise.analytics.session import Session
-from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
+from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict, UnknownColumn
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.planning.request import Total
@@ -456,3 +458,77 @@ def test_what_would_fit_is_smaller_in_epsilon_and_in_delta_if_both_are_too_large
     assert 0.2 < float(epsilon) <= 0.5
     session.histogram(item="page", contributions=1, epsilon=float(epsilon), delta=float(delta))
     assert account.status().charges == 2
+
+
+CATALOG = """
+[tables.visits]
+source = "visits.csv"
+user = "who"
+bounds = { minutes = [0, 60] }
+rows_per_user = 6
+contributions = 3
+[public.countries]
+source = "countries.csv"
+[public.capitals]
+source = "capitals.csv"
+"""
+
+
+@pytest.fixture
+def session(tmp_path):
+    """A session without account on a table that a catalog declares, in a CSV file, whose columns are all text."""
+    lines = [f"u{n % 1000},{('NO', 'SE')[n % 2]},{n % 60}" for n in range(6000)]
+    (tmp_path / "visits.csv").write_text("\n".join(["who,country,minutes", *lines, ""]))
+    (tmp_path / "countries.csv").write_text("country,name\nNO,Norway\nSE,Sweden\n")
+    (tmp_path / "capitals.csv").write_text("name,capital\nNorway,Oslo\nSweden,Stockholm\n")
+    (tmp_path / "catalog.toml").write_text(CATALOG)
+    with setwise.open("visits", catalog=tmp_path / "catalog.toml") as opened:
+        yield opened
+
+
+def test_a_session_keeps_everything_but_its_payer(ledger, session):
+    """It lost the declared bounds, the tables to join, the types that questions need and the advice on columns."""
+    account = ledger.account("bob")
+    paid = session.paid_by(account)
+    result = paid.sql("SELECT AVG(minutes) AS m FROM visits", epsilon=0.5)
+    assert [(bound["high"], bound["source"]) for bound in result.bounds] == [(60, "catalog")]
+    assert account.status().charges == 1
+    assert paid.count(epsilon=0.1).measure == "users"
+    joined = paid.sql("SELECT name, COUNT(*) AS n FROM visits JOIN countries USING (country) GROUP BY 1", epsilon=0.5)
+    assert {row["name"] for row in joined} == {"Norway", "Sweden"}
+    by_country = paid.histogram(item="country", epsilon=0.5, delta=1e-6)
+    assert "at most 3 groups" in by_country.measure
+    assert account.status().charges == 4
+    with pytest.raises(UnknownColumn) as plain:
+        session.histogram(item="city", epsilon=0.1, delta=1e-6)
+    with pytest.raises(UnknownColumn) as refused:
+        paid.histogram(item="city", epsilon=0.1, delta=1e-6)
+    assert str(refused.value) == str(plain.value)
+    assert "setwise check" in str(plain.value)
+    assert session.spent == ()
+
+
+def test_a_joined_session_that_an_account_pays_for_joins_further_tables_at_its_cost(ledger, session):
+    account = ledger.account("bob")
+    joined = session.join("countries", using="country").paid_by(account)
+    by_name = joined.histogram(item="name", epsilon=0.5, delta=1e-6, contributions=1)
+    assert set(by_name.labels) == {"Norway", "Sweden"}
+    further = joined.join("capitals", using="name")
+    by_capital = further.histogram(item="capital", epsilon=0.5, delta=1e-6, contributions=1)
+    assert set(by_capital.labels) == {"Oslo", "Stockholm"}
+    assert (account.status().charges, session.spent) == (2, ())
+
+
+def test_sessions_close_the_tables_that_an_account_paid_to_join(ledger, session, monkeypatch):
+    closed = []
+    close = DuckDBEngine.close
+    monkeypatch.setattr(DuckDBEngine, "close", lambda engine: (closed.append(engine), close(engine)))
+    paid = session.paid_by(ledger.account("bob"))
+    engines = [
+        paid.reader,
+        paid.join("countries", using="country").reader,
+        paid.ask_sql("SELECT AVG(minutes) AS m FROM visits", {"epsilon": 0.5}).sessions[0].reader,
+    ]
+    session.close()
+    assert len(set(map(id, engines))) == 3
+    assert all(engine in closed for engine in engines)

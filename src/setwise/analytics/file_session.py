@@ -7,17 +7,20 @@ decides whether a question is answered. Cells that cannot be read as the type co
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import SqlWords
 from setwise.analytics.budget import AskedBudget
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import open_engine
+from setwise.analytics.payer import AccountPayer
 from setwise.analytics.planning.plan import ExecutablePlan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
 from setwise.analytics.session import Session
+from setwise.analytics.session_state import SessionState
 from setwise.analytics.tables.scan_notes import in_python
 from setwise.errors import BadRequest
 
@@ -45,7 +48,7 @@ class FileSession(Session):
         **words: Any,  # noqa: ANN401 - each of its own type, as `Session` declares
     ) -> None:
         super().__init__(engine, types=declared_types, **words)
-        self._open_with = open_with
+        self._open_with: Callable[[Mapping[str, Kind]], Session] = partial(self._open_scanned, open_with)
         self._fixed = {*declared_types, self._user, self._person}
         plain = Session(engine, types=declared_types, **words)
         self._by_types: dict[frozenset[tuple[str, Kind]], Session] = {frozenset(): plain}
@@ -145,10 +148,22 @@ class FileSession(Session):
         """
         wanted = frozenset(types.items())
         if wanted not in self._by_types:
-            self._by_types[wanted] = session = self._open_with(types)
-            if (scan := self._state.scan) is not None:
-                session._state = replace(self._state, scan=scan.with_types(types))
+            self._by_types[wanted] = self._open_with(types)
         return self._by_types[wanted]
+
+    def _open_scanned(self, open_with: Callable[[Mapping[str, Kind]], Session], types: Mapping[str, Kind]) -> Session:
+        """Return the session that `open_with` opens for `types`, whose warnings are about cells read as these types."""
+        session = open_with(types)
+        if (scan := self._state.scan) is not None:
+            session._state = replace(self._state, scan=scan.with_types(types))
+        return session
+
+    def _with_payer(self, account: AccountPayer, state: SessionState) -> Self:
+        paid = super()._with_payer(account, state)
+        # This session opens the file with further types, so that it also closes the engines.
+        paid._open_with = lambda types: self._read_as(types)._with_payer(account, state)
+        paid._by_types = {frozenset(): self._read_as({})._with_payer(account, state)}
+        return paid
 
     def stop_scan(self) -> None:
         """Stop the warnings about cells that cannot be parsed, in all sessions on this file.

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -123,27 +124,31 @@ class Session(Askable):
     ) -> None:
         self.close()
 
-    def paid_by(self, account: AccountPayer) -> "Session":
-        """Return a session on the same rows whose questions are charged to `account`.
+    def paid_by(self, account: AccountPayer) -> Self:
+        """Return a session like this one whose questions are charged to `account`.
 
-        The new session joins no other tables, and takes no bounds from the table's declaration: its caller passes
-        queries that already state their bounds.
+        The new session reads the table with the engines of this session, so closing this session closes both.
 
         Raises `InvalidParameter` if the account's unit of privacy (a user, or a part of a user) is not the session's.
         """
         check_payer_unit(account.unit, self._unit, self.schema)
-        return Session(
-            self._engine,
-            user=self._user,
-            name=self._name,
-            randomness=self._randomness,
-            account=account,
-            location=self._location,
-            identity=self._identity,
-            unit=self._unit,
-            person=self._person,
-            state=SessionState(scan=self._state.scan),
-        )
+        return self._with_payer(account, SessionState())
+
+    def _with_payer(self, account: AccountPayer, state: SessionState) -> Self:
+        """Return a copy of this session that `account` pays for.
+
+        The copy has the scan of this session and otherwise the `state`, which is new: what private searches drew is
+        remembered by the names of accounts and charges, and another ledger may have the same names.
+        """
+        paid = copy(self)
+        paid._account = account
+        paid._state = replace(state, scan=self._state.scan)
+        paid._joins = {}
+        if self._open_joined is not None:  # this session opens the joined tables, so that it also closes them
+            paid._open_joined = lambda *join: self._joined_session(*join)._engine
+        if self._origin is not None:
+            paid._origin = replace(self._origin, session=self._origin.session._with_payer(account, state))
+        return paid
 
     def stop_scan(self) -> None:
         """Stop the warnings about cells that questions will not read, in this session and in all that share its tables.
