@@ -573,9 +573,9 @@ DrawnValue = TypeVar("DrawnValue")
 class SearchMemory:
     """Remembers values drawn at random for a charge, such as found bounds, until the charge's outcome is stored.
 
-    If a question is retried under one charge, it uses the remembered values instead of drawing again. If it drew again,
-    whether a retry fails could depend on new random values each time, and an analyst could learn from many retries more
-    than was charged for. Safe to use from several threads.
+    If a question is retried under one charge, it uses the remembered values instead of drawing new ones. New values
+    would be one more noisy look at private rows: from whether each retry fails, an analyst could learn more than was
+    charged for. Of more than 10,000 charges, the oldest is forgotten. Safe to use from several threads.
     """
 
     _MOST = 10_000
@@ -605,7 +605,11 @@ class SearchMemory:
             return cast("DrawnValue", self._drawn.setdefault(charge, {}).setdefault(purpose, value))
 
     def forget(self, receipt: Receipt) -> None:
-        """Forget all values drawn for the charge of `receipt`, because the outcome of the charge is now stored."""
+        """Forget all values drawn for the charge of `receipt`.
+
+        The caller does this when the outcome of the charge is stored: a retry then gets the stored outcome, and draws
+        nothing.
+        """
         with self._lock:
             self._drawn.pop((receipt.account, receipt.key, receipt.entry), None)
 

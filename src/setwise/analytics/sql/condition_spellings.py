@@ -1,4 +1,4 @@
-"""Rewriting of conditions on texts and nulls, and of TRUNC, from other SQL dialects into readable forms."""
+"""Rewriting of conditions on texts and nulls, and of TRUNC, from other SQL dialects into supported forms."""
 
 import re
 

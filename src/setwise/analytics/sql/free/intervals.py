@@ -204,7 +204,7 @@ _NUMBERS = (exp.DType.BIGINT, exp.DType.INT, exp.DType.DOUBLE, exp.DType.FLOAT, 
 
 
 def _divisor_of_nullif(node: exp.Expr) -> exp.Expr | None:
-    """Return x if `node` is NULLIF(x, 0), which guards a division; None for anything else."""
+    """Return x if `node` is NULLIF(x, 0), as statements write a divisor that may be 0; None for anything else."""
     if not (isinstance(node, exp.Anonymous) and str(node.this).upper() == "NULLIF" and len(node.expressions) == 2):
         return None
     return node.expressions[0] if constant_number(node.expressions[1].unnest()) == 0 else None

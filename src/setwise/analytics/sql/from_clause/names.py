@@ -45,7 +45,7 @@ class Scope:
 
     @property
     def aliases(self) -> set[str]:
-        """The aliases of all tables and subqueries, in lower case."""
+        """The aliases of all tables and subqueries that the SELECT reads, in lower case."""
         return {alias.lower() for alias in self.tables} | {alias for alias, _ in self.joined}
 
     def left_key(self, node: exp.Expr) -> LeftKey | None:

@@ -501,10 +501,10 @@ def _is_listed(select: exp.Expr, *kinds: type[exp.Expr]) -> bool:
 
 
 def _turned_joins(tree: exp.Expr) -> exp.Expr | None:
-    """Return `tree`, changed in place, with FROM b LEFT JOIN a instead of FROM a RIGHT JOIN b, which is refused.
+    """Return `tree`, changed in place, with its FROM a RIGHT JOIN b written as FROM b LEFT JOIN a, which is equal.
 
-    Returns None unless `tree` has exactly one join, a RIGHT JOIN. Also returns None if the SELECT has a *, whose
-    columns would change their order.
+    Further corrections are then tried on the result, because they know LEFT JOIN only. Returns None unless `tree` has
+    exactly one join, a RIGHT JOIN. Also returns None if the SELECT has a *, whose columns would change their order.
     """
     joins = tree.args.get("joins") or []
     source = tree.args.get("from_")
@@ -520,7 +520,10 @@ def _turned_joins(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _reads_aggregates(select: exp.Expr) -> bool:
-    """Return whether FROM of `select` is a subquery with aggregates, so that users cannot be counted in its rows."""
+    """Return whether FROM of `select` is a subquery with aggregates.
+
+    Such a subquery may have no user column in its result, so that the correction cannot count users in its rows.
+    """
     source = select.args.get("from_")
     inner = None if source is None else source.this
     return isinstance(inner, exp.Subquery) and any(map(has_aggregate, inner.this.expressions))
