@@ -303,7 +303,7 @@ def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str
 def _mark_tops(tokens: Sequence[Token]) -> None:
     """Change the tokens of every SELECT TOP n among `tokens`, in place, so that the parser reads TOP n as LIMIT n.
 
-    A column may be called top; the word is a clause only if a number follows.
+    TOP is taken for a column, and left unchanged, unless a number follows it.
     Raises: `InvalidParameter` for TOP n PERCENT and TOP n WITH TIES.
     """
     for place, token in enumerate(tokens[:-2]):

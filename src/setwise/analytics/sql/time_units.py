@@ -318,8 +318,8 @@ def format_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr
 def format_expression(function: str, written: str, moment: RowExpression) -> RowExpression:
     """Return the row expression (a value computed from each row) that writes the date or time `moment` as text.
 
-    `written` is the format. `function` is the function that has it, because the formats differ: TO_CHAR has patterns
-    such as YYYY, and STRFTIME such as %Y.
+    `written` is the format, and `function` is the SQL function whose argument it is. Formats depend on the function:
+    TO_CHAR has patterns such as YYYY, and STRFTIME such as %Y.
     Raises: `InvalidParameter` for a pattern that is not supported.
     """
     if function == "TO_CHAR":

@@ -90,8 +90,8 @@ def check_column(name: str, value: object) -> str:
 def value_text(value: object) -> str:
     """Return a value as an error message may show it.
 
-    Text and numbers are shown. For other values only the type is shown, because a frame or column that was passed by
-    mistake holds private data.
+    Text, numbers and None are shown. For other values only the type is shown, because a frame or column that was passed
+    by mistake holds private data.
     """
     return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 
