@@ -1,5 +1,7 @@
 """A preview begins in words: what is released, how accurate it will be and what it costs; the mechanism on request."""
 
+import re
+
 import pytest
 
 COUNTED = "SELECT dest, COUNT(*) AS n FROM flights GROUP BY dest ORDER BY n DESC LIMIT 10"
@@ -44,3 +46,20 @@ def test_a_preview_of_a_count_states_its_radius(flights, shown):
         "released Number of users accuracy Counts within about 3 (with probability 95%) cost At most epsilon 1" in text
     )
     assert "except" not in text
+
+
+def test_a_preview_and_its_answer_name_the_same_exact_count_of_a_shown_group(flights, shown):
+    """The preview called the count a noisy one, for which it is by the interval's radius too large."""
+    words = ("--table", f"flights={flights}", "--user", "user", "--epsilon", "1", "--contributions", "1")
+    grouped = "SELECT dest, COUNT(DISTINCT user) AS n FROM flights GROUP BY dest"
+    preview = shown("sql", f"EXPLAIN {grouped}", *words, "--details")
+    (count,) = re.findall(r"; groups with a count of at least about ([\d,]+) are shown with probability 95%", preview)
+    assert f"found when with probability 95%, if a count is at least {count}" in preview
+    assert "noisy" not in preview
+    assert f"Groups with fewer than about {count} users may be hidden" in shown("sql", grouped, *words)
+
+
+def test_a_preview_of_bounds_to_be_found_names_the_exact_count_of_a_shown_group(flights, shown):
+    text = shown("sql", f"EXPLAIN {COUNTED}", "--table", f"flights={flights}", "--user", "user", "--epsilon", "1")
+    assert len(re.findall(r"; groups with a count of at least about [\d,]+ are shown with probability 95%", text)) == 2
+    assert "noisy" not in text

@@ -57,9 +57,9 @@ def test_the_preview_of_bounds_to_be_found_is_in_words_too(ada: Browsing, shop: 
     words = page.locator("#preview .in-words")
     expect(words).to_have_text(
         re.compile(
-            r"^If a user counts towards at most 4 groups: counts within about [\d,]+; a group is shown if its noisy "
-            r"count is at least about [\d,]+\. The bounds are found first\. At worst, if a user counts towards at most "
-            r"256 groups: .* within ±[\d,]+\.$"
+            r"^If a user counts towards at most 4 groups: counts within about [\d,]+; groups with a count of at least "
+            r"about [\d,]+ are shown with probability 95%\. The bounds are found first\. At worst, if a user counts "
+            r"towards at most 256 groups: .* within ±[\d,]+\.$"
         )
     )
 

@@ -526,10 +526,10 @@ def _answer(
     short = not reached and (query.k is not None or not items)
     by_users = plan.mechanism == MechanismName.WEIGHTED_ROUNDS  # its rounds find groups by the weights of users
     hidden = hidden_groups_note(query, plan.error.detectable, reached, by_users=by_users)
-    in_utc = utc_note(planned.in_utc)
+    in_utc, user = utc_note(planned.in_utc), planned.aggregation.user
     return PrivateAnswer(
         kind=query.kind,
-        measure="; ".join((measure_text(query, planned.from_text, planned.version), *in_heading([hidden]))),
+        measure="; ".join((measure_text(query, planned.from_text, planned.version, user), *in_heading([hidden]))),
         items=arrange_items(query, planned.axes, items),
         mechanism=plan.mechanism,
         interaction=plan.interaction,
@@ -543,8 +543,8 @@ def _answer(
         why=plan.why,
         confidence=float(plan.error.confidence),
         interval_note=" ".join(filter(None, (note, reliability_note(items)))),
-        left_out=" ".join(filter(None, (left_out_note(query, planned.aggregation.user), hidden, in_utc))),
-        brief=" ".join(filter(None, (brief_bounds_note(query, planned.aggregation.user), in_utc))),
+        left_out=" ".join(filter(None, (left_out_note(query, user), hidden, in_utc))),
+        brief=" ".join(filter(None, (brief_bounds_note(query, user), in_utc))),
         hidden=hidden,
         axes=planned.axes,
         hint=_hint(planned, items) if short else "",
@@ -557,10 +557,10 @@ def _answer(
 def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
     """Return a sentence that tells the analyst how to see more items (groups) than the released `items`.
 
-    For example: "an item is shown if its noisy count is at least 300, or at least 120 with epsilon = 1". `planned` is
-    the question's plan. The result is "" if the account pays with guarantees that it registered in advance, because
-    such a question states no epsilon that could be raised; if the possible items are public; or if no count decides
-    whether an item is shown.
+    For example: "an item is shown with probability 95% if its count is at least 300, or at least 120 with epsilon = 1".
+    `planned` is the question's plan. The result is "" if the account pays with guarantees that it registered in
+    advance, because such a question states no epsilon that could be raised; if the possible items are public; or if no
+    count decides whether an item is shown.
     """
     if planned.total is None:
         return ""

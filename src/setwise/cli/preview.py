@@ -70,7 +70,7 @@ _COUNTS = re.compile(
 )
 
 
-_COUNTS_IN_WORDS = r"counts within about \2; a group is shown if its noisy count is at least about \1"
+_COUNTS_IN_WORDS = r"counts within about \2; groups with a count of at least about \1 are shown with probability "
 
 _WORST = ". The bounds are found first. At worst, "
 """What stands between the error for common bounds and that for the largest ones."""
@@ -85,18 +85,20 @@ def accuracy_in_words(plan: "Plan") -> str:
     page "Ask" shows the same sentence.
     """
     error = plan.error
+    sure = f"{float(error.confidence):.0%}"
     if error.expected_error is None:
-        examples = [(match[1], _COUNTS.sub(_COUNTS_IN_WORDS, match[2])) for match in _EXAMPLES.finditer(plan.why)]
+        in_words = f"{_COUNTS_IN_WORDS}{sure}"
+        examples = [(match[1], _COUNTS.sub(in_words, match[2])) for match in _EXAMPLES.finditer(plan.why)]
         if not examples:
             return _capitalize(re.sub(r"^[^:]*: ", "", plan.why))
         return _capitalize(_WORST.join(f"{assumed}: {close}" for assumed, close in examples))
     if error.radius is None:
         close = f"Counts off by about {error.expected_error:.3g}"
     else:
-        close = f"Counts within about {error.radius:,} (with probability {float(error.confidence):.0%})"
+        close = f"Counts within about {error.radius:,} (with probability {sure})"
     if error.detectable is None:
         return close
-    return f"{close}; a group is shown if its noisy count is at least about {error.detectable:,}"
+    return f"{close}; groups with a count of at least about {error.detectable:,} are shown with probability {sure}"
 
 
 def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
@@ -106,7 +108,7 @@ def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
     - the mechanism, and why it was chosen
     - the mechanism uses (runs of mechanisms) that are charged at most, and their joint epsilon
     - how large the error of a count is expected to be
-    - how large a group's count must be for the group to be found
+    - how large a group's exact count must be for the group to be found very likely
     - how far two exact counts must be apart so that a top k very likely has the two groups in the right order
     """
     rows = [
@@ -116,13 +118,14 @@ def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
         ("epsilon", f"{rounded_up(plan.epsilon.upper)} at delta {rounded_up(plan.delta)} ({plan.interaction})"),
     ]
     expected = plan.error
+    sure = f"with probability {float(expected.confidence):.0%}"
     if expected.radius is not None and expected.expected_error is not None:
-        within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
+        within = f"within ±{expected.radius:,} {sure}"
         if expected.detectable is not None and "+" not in plan.mechanism:  # the counts themselves pass the threshold
             within += " where clear of the threshold"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
     if expected.detectable is not None:
-        rows.append(("found when", f"a noisy count is at least {expected.detectable:,}"))
+        rows.append(("found when", f"{sure}, if a count is at least {expected.detectable:,}"))
     if expected.shortfall is not None:
         rows.append(("in order when", f"counts are apart by {expected.shortfall:,}"))
     return rows

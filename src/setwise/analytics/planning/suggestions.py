@@ -6,6 +6,7 @@ from fractions import Fraction
 from setwise.analytics.planning.expected_error import releases_of, statistics_error
 from setwise.analytics.query import Query
 from setwise.errors import SetwiseError
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.planner import plan
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.planning.statistics import plan_statistics
@@ -20,8 +21,8 @@ _WORTHWHILE = 0.75
 def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, largest: float | None = None) -> str:
     """Return a sentence on how large an item's count must be for the item to be shown, and how to show smaller items.
 
-    An item is a private group of the answer. For example: "an item is shown if its noisy count is at least 300, or at
-    least 120 with epsilon = 1".
+    An item is a private group of the answer, and its count the exact one. For example: "an item is shown with
+    probability 95% if its count is at least 300, or at least 120 with epsilon = 1".
 
     - `total` is the budget of the `query`.
     - `weighable` is True if groups can be found in rounds (several noisy passes over the table).
@@ -40,7 +41,7 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
         *_by_contributions(query, total, most, weighable),
         *_by_epsilon(query, total, most, weighable),
     ]
-    condition = f"an item is shown if its noisy count is at least {needed:,}"
+    condition = f"an item is shown with probability {float(CONFIDENCE):.0%} if its count is at least {needed:,}"
     return (
         f"{condition}, or {' or '.join(changes)}"
         if changes
