@@ -428,3 +428,37 @@ def test_lines_that_end_in_carriage_returns_alone_are_read_in_the_copy_of_the_no
     command = noted[noted.index("tr '") :].partition(" note: ")[0]
     subprocess.run(command, shell=True, check=True, timeout=60)
     assert_counts(ask(setwise, tmp_path / "mixed.clean.csv"))
+
+
+TWICE = {"upper case": "City", "the same": "city", "upper case, and the name with a number taken": "CITY,city_4"}
+"""Further columns of a header whose second name is city, which SQL takes for the same column."""
+
+
+@pytest.mark.parametrize("kind", TWICE)
+def test_names_that_are_one_name_in_sql_are_refused_with_the_options_that_name_the_columns(
+    kind: str, setwise: Command, tmp_path: Path
+):
+    """A second column City ended every command with a traceback of the reader."""
+    path = tmp_path / "twice.csv"
+    further = TWICE[kind]
+    path.write_text(table(lambda user: plain(user) + ",x" * (1 + further.count(",")), f"user,city,amount,{further}"))
+    refused = ask(setwise, path)
+    assert "twice" in refused.stderr or "are one name in SQL" in refused.stderr
+    assert_counts(pasted(setwise, refused))
+    checked = setwise("check", path)
+    assert checked.returncode == 0, checked.stderr
+    assert "Traceback" not in checked.stderr
+    assert setwise("count", path, "--user", "user", "--epsilon", "1").returncode == 2
+
+
+def test_a_joined_file_that_cannot_be_read_is_named_in_the_command_of_the_refusal(setwise: Command, tmp_path: Path):
+    """The command read the first file in another way, and was refused again."""
+    path, other = tmp_path / "visits.csv", tmp_path / "plans.csv"
+    path.write_text(table(plain))
+    other.write_text("user,plan,Plan\n" + "".join(f"u{user},{'ab'[user % 2]},x\n" for user in USERS))
+    question = "SELECT plan, COUNT(*) AS n FROM t JOIN p USING (user) GROUP BY plan"
+    words = ("sql", question, "--table", f"t={path}", "--table", f"p={other}", *PAID)
+    refused = " ".join(setwise(*words).stderr.split())
+    command = refused.partition("kept beside it by: setwise ")[2]
+    assert setwise(*shlex.split(command)).returncode == 0, refused
+    assert setwise(*words).returncode == 0

@@ -83,6 +83,10 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         if not about_file and not any(word in str(refusal) for word in _ABOUT_FILES):
             raise
         notes = refusal.notes if isinstance(refusal, UnreadableCells) else ()
+        unreadable = re.match("(.+?) cannot be read as CSV: ", str(refusal))
+        if unreadable and Path(unreadable[1]).resolve() != Path(source).resolve():  # a joined or public file
+            saved = f"setwise check {quote(unreadable[1])} --save"
+            raise type(refusal)(f"{refusal}; all that this file needs is kept beside it by: {saved}") from None
         advice = _advice(source, csv, types, user, notes, str(refusal))
         if not advice:
             raise

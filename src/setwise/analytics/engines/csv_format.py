@@ -236,8 +236,11 @@ def codec_name(encoding: str) -> str:
 
 
 def distinct(names: tuple[str, ...]) -> bool:
-    """Return whether `names` are usable as column names: at least one, all different, and none of them empty."""
-    return bool(names) and len(set(names)) == len(names) and all(names)
+    """Return whether `names` are usable as column names: at least one, all different, and none of them empty.
+
+    Names that differ only in upper and lower case are not different, because SQL takes them for one column.
+    """
+    return bool(names) and len({name.lower() for name in names}) == len(names) and all(names)
 
 
 @lru_cache(maxsize=64)

@@ -127,15 +127,20 @@ def _missing_header_message(names: Sequence[str]) -> str:
 
 
 def suggested_names(names: Sequence[str]) -> list[str]:
-    """Return distinct names that can be given to the option --columns, as close to `names` as possible.
+    """Return names for the option --columns, as close to `names` as possible, that are distinct in lower case too.
 
     >>> suggested_names(["", "user", "user", "a,b"])
     ['column_1', 'user', 'user_3', 'a_b']
     """
     suggestions: list[str] = []
+    taken: set[str] = set()
     for place, name in enumerate(names, start=1):
         plain = re.sub(r"[^\w .:/()-]+", "_", name).strip("_ ") or f"column_{place}"
-        suggestions.append(plain if plain not in suggestions else f"{plain}_{place}")
+        suggestion = plain
+        while suggestion.lower() in taken:
+            suggestion += f"_{place}"
+        taken.add(suggestion.lower())
+        suggestions.append(suggestion)
     return suggestions
 
 
@@ -222,8 +227,13 @@ def _bad_names_message(names: tuple[str, ...], form: CsvFormat) -> str:
             f"its header line is blank: give --skip-lines {form.skip_lines + 1}, or more if the header is further down"
         )
     empty = next((place for place, name in enumerate(names, start=1) if not name), None)
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), "")
-    problem = f"name {empty} of its header is empty" if empty else f"its header has the name {twice!r} twice"
+    lower = [name.lower() for name in names]
+    again = next((place for place, name in enumerate(lower) if name in lower[:place]), 0)
+    first, second = names[lower.index(lower[again])], names[again]
+    problem = f"its header has the name {first!r} twice"
+    if first != second:
+        problem = f"its header has the names {first!r} and {second!r}, which are one name in SQL"
+    problem = f"name {empty} of its header is empty" if empty else problem
     named = shlex.quote(",".join(suggested_names(names)))
     return (
         f"{problem}: give --skip-lines {form.skip_lines + 1} --no-header --columns {named}, or --skip-lines N if the "

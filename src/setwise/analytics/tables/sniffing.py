@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mode
 from typing import BinaryIO
 
-from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
+from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat, distinct
 from setwise.analytics.engines.csv_reader import SEPARATORS, looks_like_row, suggested_names
 from setwise.analytics.engines.files import CSV_SEPARATORS, CsvOptions, suffix_of, unreadable_file
 from setwise.analytics.engines.object_store import TableFile
@@ -106,7 +106,7 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
             names = (*short, *names[len(short) :])
         return replace(declared, skip_lines=declared.skip_lines + above, columns=names, header=False)
     # a header that is not one line of distinct names is skipped, and names are suggested
-    if end > above + 1 or not all(first) or len(set(first)) < len(first):
+    if end > above + 1 or not distinct(tuple(first)):
         return replace(
             declared, skip_lines=declared.skip_lines + end, columns=tuple(suggested_names(first)), header=False
         )
