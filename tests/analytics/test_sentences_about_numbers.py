@@ -12,9 +12,10 @@ import setwise
 from setwise.accounting.promises import promise_in_words
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.text import brief_bounds_note, found_shares_notes, interval_note
-from setwise.analytics.query import Query
+from setwise.analytics.query import Count, Query
+from setwise.analytics.statistics import Distinct
 from setwise.ledger.ledger import Ledger
-from setwise.mechanisms.contribution_bound import LeftOutShare
+from setwise.mechanisms.contribution_bound import FoundContributions, LeftOutShare
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.release import FITTED, Item, Release
 
@@ -70,14 +71,53 @@ def test_a_share_that_is_mostly_noise_is_stated_by_its_interval_alone():
 
 def test_an_answer_that_leaves_many_out_begins_with_what_that_does_to_its_numbers():
     """Of a top 15 that left 47% out, readers took intervals and order for those of the table's own numbers."""
-    many = LeftOutShare(share=0.47, lower=0.056, upper=0.61, of_first=128)
-    few = LeftOutShare(share=0.02, lower=0.01, upper=0.03, of_first=128)
+    sure, possible, few = share(0.47, 0.2, 0.61), share(0.1, 0.0, 0.16), share(0.02, 0.01, 0.03)
     top = Query.top_k(item="dest", k=15, contributions=32, per_item=16)
-    larger = "The table's own numbers are larger, and may stand in another order, because at most 32 values of dest"
-    assert brief_bounds_note(top, "plane", many).startswith(larger)
+    larger = (
+        "The table's own numbers are larger on the whole, and may stand in another order, because at most 32 values"
+    )
+    assert brief_bounds_note(top, "plane", sure).startswith(larger)
+    can_be = "The table's own numbers can be larger, and in another order, where rows are left out: at most 32"
+    assert brief_bounds_note(top, "plane", possible).startswith(can_be)
     assert brief_bounds_note(top, "plane", few).startswith("At most 32 values of dest")
     mean = Query.mean(value="delay", low=0, high=60, item="dest", contributions=32)
-    assert "larger" not in brief_bounds_note(mean, "plane", many), "a mean can move to either side"
+    assert "larger" not in brief_bounds_note(mean, "plane", sure), "a mean can move to either side"
+
+
+def test_stated_bounds_say_that_the_numbers_of_the_table_can_be_larger():
+    """With 16 rows of a user, 613 came out of 4,040, and only "others are left out" was said."""
+    weeks = Query.histogram(item="week", contributions=1, per_item=16)
+    assert brief_bounds_note(weeks, "user").endswith(", others are left out, so the table's own numbers can be larger.")
+    mean = Query.mean(value="delay", low=0, high=60, item="dest", contributions=32)
+    assert "are counted for each plane, others are left out; each" in brief_bounds_note(mean, "plane")
+
+
+def test_no_number_is_called_larger_that_bounds_may_leave_as_it_is():
+    """COUNT(DISTINCT dest) was 249 for a true 105, and "the table's own number is larger" stood below."""
+    vague = share(0.1, 0.0, 0.36)
+    distinct = Query(statistics=(Distinct(column="dest", per_user=64),))
+    found = {0: FoundContributions(bound=64, left_out=vague)}
+    assert brief_bounds_note(distinct, "plane", None, found).startswith(
+        "At most 64 distinct values of dest (at most 36%"
+    )
+    assert brief_bounds_note(Query.histogram(item="plane", contributions=1), "plane") == ""
+    two_of_two = Query.histogram(item="sex", contributions=2, domain=["f", "m"])
+    assert brief_bounds_note(two_of_two, "user") == ""
+    both = Query(statistics=(*distinct.statistics, Count(most=16)))
+    sure = FoundContributions(bound=16, left_out=share(0.3, 0.2, 0.4))
+    assert brief_bounds_note(both, "plane", None, {0: sure, 1: sure}).startswith("The table's own count is larger, bec")
+
+
+def test_a_ratio_of_counts_is_not_called_smaller_than_that_of_the_table(flights):
+    """Of a share of late flights that was above the table's own in 11 of 12 months, the text said the reverse."""
+    ratio = "COUNTIF(delay > 50) / COUNT(*)"
+    late, counts = (
+        flights.sql(f"SELECT carrier, {columns} FROM flights GROUP BY carrier", epsilon=0.05, delta=1e-6).summary
+        for columns in (f"{ratio} AS late", f"COUNT(*) AS n, {ratio} AS late")
+    )
+    assert late.startswith("At most ")
+    assert "larger" not in late
+    assert counts.startswith("The table's own numbers can be larger, and in another order, where rows are lef")
 
 
 def test_equal_neighbours_are_explained_in_the_line_below_where_counts_were_fitted():

@@ -13,6 +13,13 @@ from setwise.mechanisms.release import EXACT_NUMBER, NUMBER_COUNTED
 _CONFIDENCE_SENTENCES = re.compile(r"(?:(?:On average|Each|The) [^.]*\d%[^.]*\. ?)+")
 """Pattern of the sentences at the beginning of an interval note that say how often intervals hold."""
 
+_LARGER_NUMBERS = re.compile(
+    r"(?P<before>^|[.;] )the table's own (?:number|count)s? (?:is|are|can be) larger[^.:]*?(?:because |: )(?P<first>at)"
+    r"|, so the table's own (?:number|count)s? can be larger",
+    re.IGNORECASE,
+)
+"""Pattern of the warning that the table's own numbers are, or can be, larger than those of an answer."""
+
 
 def describe_parts(answer: PrivateAnswer, groups: Sequence[Sequence[str]]) -> PrivateAnswer:
     """Return `answer` with texts that are joined from the texts of its parts, the answers of a statement's SELECTs.
@@ -91,3 +98,17 @@ def with_chosen_rows(answer: PrivateAnswer) -> PrivateAnswer:
     )
     note = _CONFIDENCE_SENTENCES.sub(sentence, answer.interval_note, count=1).strip()
     return replace(answer, interval_note=note, parts=parts)
+
+
+def without_larger_numbers(answer: PrivateAnswer) -> PrivateAnswer:
+    """Return `answer` without the warning that the table's own numbers can be larger, for a result without counts.
+
+    The bounds on users can only lower a count, but they can change the ratio of two counts to either side.
+    """
+    parts = tuple(without_larger_numbers(part) for part in answer.parts)
+
+    def bounds_alone(warning: re.Match[str]) -> str:
+        first, before = warning["first"], warning["before"]
+        return "" if first is None else f"{before}{first if before.startswith(';') else first.capitalize()}"
+
+    return replace(answer, brief=_LARGER_NUMBERS.sub(bounds_alone, answer.brief), parts=parts)

@@ -55,7 +55,7 @@ def left_out_note(query: Query, user: str) -> str:
     Returns "" if there is no reason. `user` is the name of the user column.
     """
     bounds = []
-    if query.item is not None and query.contributions is not None:
+    if _limits_groups(query, user):
         bounds.append(_groups_in_words(query))
     where = " in each group" if query.item is not None else ""
     row_bounds = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
@@ -84,10 +84,10 @@ def brief_bounds_note(
 ) -> str:
     """Return sentences, for the lines below an answer, about the bounds of `query` and how much they leave out.
 
-    The function `left_out_note` says the same at length. If 10% or more of the rows or groups may be left out, and this
-    can only lower the numbers, the sentences begin with a warning that the table's own numbers are larger. The result
-    is "" if nothing is bounded. `user` is the name of the user column. The other arguments are noisy shares, which are
-    known only for bounds that a private search found:
+    The function `left_out_note` says the same at length. If 10% or more of the rows or groups of a count may be left
+    out, the sentences begin with a warning that the table's own number can be larger; or that it is larger, if the
+    whole interval of the share is above 10%. The result is "" if nothing is bounded. `user` is the name of the user
+    column. The other arguments are noisy shares, which are known only for bounds that a private search found:
     - `left_out` is the share of (user, group) pairs that the limit on groups per user leaves out; None if the limit was
       stated.
     - `rows` has the share of rows that each found limit on a user's rows leaves out, by the index of the statistic;
@@ -96,7 +96,7 @@ def brief_bounds_note(
       were found.
     """
     bounds = []
-    if query.item is not None and query.contributions is not None:
+    if _limits_groups(query, user):
         bounds.append(f"{_groups_in_words(query)}{_share_in_brief(left_out)}")
     where = " in each group" if query.item is not None else ""
     found = {query.statistics[place].kept_of_user: of_rows.left_out for place, of_rows in (rows or {}).items()}
@@ -108,14 +108,11 @@ def brief_bounds_note(
     clauses = []
     if bounds:
         verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"
-        others = "" if "left out" in "".join(bounds) else ", others are left out"
-        limited = f"t most {' and '.join(bounds)} {verb} counted for each {user}{others}"
-        many = any(share is not None and share.upper >= _MANY_LEFT_OUT for share in (left_out, *found.values()))
-        if many and all(statistic.only_lowered for statistic in query.statistics):
-            own = "number is larger" if query.item is None else "numbers are larger, and may stand in another order"
-            clauses.append(f"the table's own {own}, because a{limited}")
-        else:
-            clauses.append(f"A{limited}")
+        limited = f"t most {' and '.join(bounds)} {verb} counted for each {user}"
+        if left_out is None and not rows:  # nothing is known of how much the stated bounds leave out
+            limited += f", others are left out{_larger_with_stated_bounds(query)}"
+        warning = _warn_of_larger_numbers(query, left_out, rows or {})
+        clauses.append(f"{warning}a{limited}" if warning else f"A{limited}")
     for statistic in query.statistics:
         if statistic.clipped_values:
             clauses.append(statistic.clipped_values + _clipped_in_brief((clipped or {}).get(statistic.name)))
@@ -126,6 +123,62 @@ def brief_bounds_note(
 def utc_note(columns: Sequence[str]) -> str:
     """Return a sentence which says that periods of `columns` are computed in UTC; "" if there are no columns."""
     return f"Periods of {' and '.join(columns)} are those of UTC." if columns else ""
+
+
+def _limits_groups(query: Query, user: str) -> bool:
+    """Return whether the contribution bound of `query`, the most groups in which a user counts, can leave out groups.
+
+    It cannot if the groups are the users themselves, because a user is then in one group, or if the bound is at least
+    the number of public groups. `user` is the name of the user column.
+    """
+    if query.item is None or query.contributions is None or query.groups == (user,):
+        return False
+    return query.domain is None or query.contributions < len(query.domain)
+
+
+def _warn_of_larger_numbers(query: Query, left_out: LeftOutShare | None, rows: Mapping[int, FoundContributions]) -> str:
+    """Return the beginning of a sentence: "the table's own numbers can be larger where rows are left out: ", or "".
+
+    The sentence continues with the bounds of `query`. Only counts of users and rows get the warning: what bounds leave
+    out of a mean can change it to either side, and a value that is left out for one user still counts in a number of
+    distinct values if another user has it. `left_out` and `rows` are those of `brief_bounds_note`.
+    """
+    counts = _counts(query)
+    shares = [
+        [share for share in (left_out, rows[place].left_out if place in rows else None) if share is not None]
+        for place in counts
+    ]
+    if not any(share.upper >= _MANY_LEFT_OUT for of_count in shares for share in of_count):
+        return ""
+    is_sure = all(any(share.lower >= _MANY_LEFT_OUT for share in of_count) for of_count in shares)
+    noun = _counts_noun(query)
+    if is_sure:
+        be = "are" if noun.endswith("s") else "is"
+        order = "" if query.item is None else " on the whole, and may stand in another order"
+        return f"the table's own {noun} {be} larger{order}, because "
+    order = "" if query.item is None else ", and in another order,"
+    return f"the table's own {noun} can be larger{order} where rows are left out: "
+
+
+def _larger_with_stated_bounds(query: Query) -> str:
+    """Return ", so the table's own numbers can be larger" if `query` has counts that its stated bounds may lower."""
+    return f", so the table's own {_counts_noun(query)} can be larger" if _counts(query) else ""
+
+
+def _counts(query: Query) -> list[int]:
+    """Return the indexes of the statistics of `query` that count users or rows and that its bounds may lower."""
+    return [
+        place
+        for place, statistic in enumerate(query.statistics)
+        if statistic.kind == "count" and (query.item is not None or statistic.kept_of_user)
+    ]
+
+
+def _counts_noun(query: Query) -> str:
+    """Return "number" or "numbers" for the counts of `query`; "count" or "counts" if it has other statistics too."""
+    counts = _counts(query)
+    noun = "number" if len(counts) == len(query.statistics) else "count"
+    return f"{noun}s" if query.item is not None or len(counts) > 1 else noun
 
 
 def _share_in_brief(left_out: LeftOutShare | None) -> str:
@@ -143,7 +196,10 @@ def _share_in_brief(left_out: LeftOutShare | None) -> str:
 
 
 _MANY_LEFT_OUT = 0.1
-"""The share of rows or groups left out (the upper end of its interval) from which an answer begins with a warning.
+"""The share of rows or groups left out from which an answer begins with a warning.
+
+If the upper end of the share's interval is that large, the table's own numbers can be larger; if the lower end is, they
+are.
 
 Where half of the flights were left out, readers took the intervals of a top 15 for those of the table's own numbers,
 which all lay outside, and the order for the table's own.
@@ -162,7 +218,7 @@ def _clipped_in_brief(clipped: ClippedShare | None) -> str:
     if clipped is None:
         return ""
     if clipped.upper - clipped.lower > _UNKNOWN_CLIPPED:
-        return " (of how many users cannot be told at this epsilon)"
+        return " (how many users this changes cannot be told at this epsilon)"
     return f" (about {_share_interval(clipped)} of users)"
 
 
@@ -404,14 +460,15 @@ def average_of_all(answer: "PrivateAnswer", displayed_count: int) -> str:
     return f"That average is over all {total:,} items, not over the {displayed_count:,} shown."
 
 
-def measure_text(query: Query, from_text: Sequence[Column] = (), version: str = "") -> str:
+def measure_text(query: Query, from_text: Sequence[Column] = (), version: str = "", user: str = "") -> str:
     """Return a text that says what the query's answer measures: users, rows or a sum, with the bounds on one user.
 
     `from_text` are text columns whose cells are parsed as another kind, such as numbers; the text says that cells which
-    cannot be parsed are skipped. `version` is the version of a lake table that was read, or "".
+    cannot be parsed are skipped. `version` is the version of a lake table that was read, or "". `user` is the name of
+    the user column: if the groups are the users themselves, no group of a user is left out.
     """
     words = "; ".join(_statistics(query.statistics, " per item" if query.item is not None else ""))
-    match query.contributions:
+    match query.contributions if _limits_groups(query, user) else None:
         case None:
             pass
         case 1:

@@ -20,6 +20,7 @@ from setwise.analytics.result_texts import (
     with_chosen_rows,
     with_written_arguments,
     without_intervals,
+    without_larger_numbers,
 )
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.rows.expression import LARGEST_NUMBER
@@ -393,6 +394,8 @@ def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -
     notes = _notes(answer, columns, rows)
     if all(column.lower is None for column in columns):
         answer = without_intervals(answer)
+    if not any(column.sources == 1 for column in columns):  # ratios and the like, which bounds change to either side
+        answer = without_larger_numbers(answer)
     released = sum(len(part.items) for part in answer.parts or (answer,))
     if shell.chooses_rows and len(rows) < released and any(column.lower is not None for column in columns):
         answer = with_chosen_rows(answer)
