@@ -88,7 +88,7 @@ def test_a_hint_names_only_parameters_that_would_show_a_group():
     anything = suggest_parameters(query, total)
     lead, *remedies = (int(number.replace(",", "")) for number in re.findall(r"at least ([\d,]*\d)", anything))
     assert anything.startswith(f"an item is shown with probability 95% if its count is at least {lead:,}, or ")
-    assert "at most 16 rows of a user" in anything
+    assert "at most 16 rows of a user count in an item (others are left out)" in anything
     assert len(remedies) == 3
     assert all(remedy < lead for remedy in remedies)
     reachable = suggest_parameters(query, total, largest=min(remedies))

@@ -26,7 +26,7 @@ def test_a_top_ten_without_a_bound_names_the_bound_that_shows_all_ten():
     with setwise.open(flights(), user="aircraft", name="flights") as session:
         short = session.top_k(**ASKED, **LITTLE)
         assert len(short) <= 3
-        assert "with contributions = 20 (at most 20 items of a user)" in short.hint
+        assert "with contributions = 20 (at most 20 items of a user; others are left out)" in short.hint
         assert short.hint.endswith("with epsilon = 1")
         needed, bounded, larger = (int(each.replace(",", "")) for each in re.findall(r"[\d,]{3,}", short.hint))
         planned = session.preview(Query.top_k(**ASKED, contributions=20), Total(**LITTLE)).error

@@ -55,7 +55,7 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
     With a lower limit, counts of rows need less noise, so an item (a group) is shown from a smaller count on. But of
     users with many rows in a group, fewer rows are counted. Limits of 16 and 4 rows are tried in this order, if they
     are below the limit of `query`. The phrase is about the first limit with which an item whose count is `most` would
-    be shown, such as "at least 120 if at most 16 rows of a user count in an item".
+    be shown, such as "at least 120 if at most 16 rows of a user count in an item (others are left out)".
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
@@ -67,7 +67,7 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
         if rows < counted.most_rows:
             lead = _lead(replace(query, statistics=(counted.with_rows(rows, rows),)), total, weighable)
             if lead is not None and lead <= most:
-                return [f"at least {lead:,} if at most {rows} rows of a user count in an item"]
+                return [f"at least {lead:,} if at most {rows} rows of a user count in an item (others are left out)"]
     return []
 
 
@@ -77,7 +77,7 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
     With a lower limit, counts need less noise, so an item (a group) is shown from a smaller count on. Limits of 20, 5
     and 1 groups are tried in this order, if they are below the limit of `query`. The phrase is about the first limit
     with which an item whose count is `most` would be shown, such as "at least 120 with contributions = 5 (at most 5
-    items of a user)". Here 120, at most `most`, is the count from which on items are shown.
+    items of a user; others are left out)". Here 120, at most `most`, is the count from which on items are shown.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
@@ -88,7 +88,7 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
             if lead is not None and lead <= most:
                 return [
                     f"at least {lead:,} with contributions = {bound} "
-                    f"(at most {bound} item{'s' * (bound > 1)} of a user)"
+                    f"(at most {bound} item{'s' * (bound > 1)} of a user; others are left out)"
                 ]
     return []
 
