@@ -42,12 +42,19 @@ WRITTEN: list[tuple[dict[str, Any], Kind, dict[str, Any]]] = [
         Kind.TIMESTAMP,
         {"11/16/2026 10:30": datetime(2026, 11, 16, 10, 30), "1/2/2024": datetime(2024, 1, 2)}
         | {"11/16/2026 10:30:59.5 +02:00": datetime(2026, 11, 16, 8, 30, 59, 500000), "16/11/2026": None}
+        | {"1/2/2024 9:30": datetime(2024, 1, 2, 9, 30), "2024-1-2 9:30:05": datetime(2024, 1, 2, 9, 30, 5)}
         | {"11/16/2026x": None},
     ),
     (
         {"date_format": "%d-%b-%y"},
         Kind.DATE,
         {"16-Nov-26": date(2026, 11, 16), "1-jan-99": date(1999, 1, 1), "16-Nox-26": None, "16-Nov-2026": None},
+    ),
+    (
+        {"date_format": "%b %d, %Y"},
+        Kind.DATE,
+        {"June 01, 2024": date(2024, 6, 1), "jun 1, 2024": date(2024, 6, 1), "SEPTEMBER 30, 2024": date(2024, 9, 30)}
+        | {"Septemb 30, 2024": None, "Septembers 30, 2024": None, "June 31, 2024": None},
     ),
     ({"date_format": "%Y.%d.%m"}, Kind.DATE, {"2024.16.11": date(2024, 11, 16), "2024-11-16": None}),
     ({"null": ("NULL", "N/A", "-999", "it's")}, Kind.TEXT, {"NULL": None, " N/A ": None, "null": "null", "it's": None}),

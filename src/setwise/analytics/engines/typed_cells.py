@@ -5,9 +5,9 @@ Spaces, tabs and line ends around a cell are ignored. A cell that does not fit t
 integer    digits with an optional sign, and with an optional point and zeros: 7, +7, 007, 2.0, -0. ; 64 bits
 float      a decimal number with an optional exponent: 1.5, .5, 5., 1e3; neither nan nor inf
 boolean    true, t, yes, y, 1 and false, f, no, n, 0 in upper or lower case
-date       2024-01-02, 2024/01/02 or 20240102, years 1 to 9999; a time of day or an offset after it is ignored
-timestamp  a date, then optionally T or a space and 10:30, 10:30:59 or 10:30:59.123456 (further digits are cut), then
-           optionally Z, UTC or an offset such as +02:00, +0200 or +02, with which it is converted to UTC
+date       2024-01-02, 2024-1-2, 2024/01/02 or 20240102, years 1 to 9999; a time of day or an offset after it is ignored
+timestamp  a date, then optionally T or a space and 9:30, 09:30, 09:30:59 or 09:30:59.123456 (further digits are cut),
+           then optionally Z, UTC or an offset such as +02:00, +0200 or +02, with which it is converted to UTC
 
 Dates that begin with a day or a month are null, because 01/02/2024 does not say which of the two comes first. The data
 holder can choose another grammar with a `CellGrammar`: the decimal point, the thousands separator, the order of dates,
@@ -27,11 +27,13 @@ CONVERTIBLE = (Kind.TEXT, Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN, Kind.DATE, Kin
 """The kinds that a column of text can be read as."""
 
 BLANKS = " \t\r\n"
-_DAY = "([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}/[0-9]{2}/[0-9]{2}|[0-9]{8})"
-_CLOCK = "([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?)?"
+_DAY = "([0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}|[0-9]{8})"
+_CLOCK = "([ T]([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?)?"
 _OFFSET = "( ?(Z|UTC|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?))?"
 ISO_MOMENT = _DAY + _CLOCK + _OFFSET
 """The regular expression of a date or timestamp that begins with the year."""
+DAY_PARTS = "([0-9]{4})[-/]?([0-9]{1,2})[-/]?([0-9]{1,2})"
+"""The regular expression of the date in a text that matches `ISO_MOMENT`; its groups are year, month and day."""
 DECIMALS = (".", ",")
 """The characters that can be the decimal point."""
 SPACES = " \u00a0\u2009\u202f"
@@ -41,15 +43,20 @@ THOUSANDS = ("", ",", ".", "'", "\u2019", "_", "space", " ", "\u00a0", "\u202f")
 _DATE_PARTS = {
     "d": "[0-9]{1,2}",
     "m": "[0-9]{1,2}",
-    "b": "[A-Za-z]{3}",
+    "b": "[A-Za-z]{3,9}",
     "Y": "[0-9]{4}",
     "y": "[0-9]{2}",
 }
 """The regular expression for each letter of a date format.
 
-The letters are d (day), m (month), b (month as Jan), Y (year) and y (last two digits of the year).
+The letters are d (day), m (month), b (month as Jan or January), Y (year) and y (last two digits of the year).
 """
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+MONTHS = {name: f"{place:02}" for place, month in enumerate(_MONTHS, start=1) for name in (month[:3], month)}
+"""The number of each month, as two digits, by its name in lower case and by the first three letters of the name."""
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
@@ -59,8 +66,8 @@ class CellGrammar:
 
     - `decimal` is the decimal point.
     - `thousands` is the character between groups of three digits, "space" for any of `SPACES`, or "" for none.
-    - `date_format` is the format of dates, such as `%d.%m.%Y`, made of %d, %m (or %b for Jan) and %Y (or %y for two
-      digits). None means that dates begin with the year, as in 2024-01-02. A time of day may follow a date.
+    - `date_format` is the format of dates, such as `%d.%m.%Y`, made of %d, %m (or %b for Jan or January) and %Y (or %y
+      for two digits). None means that dates begin with the year, as in 2024-01-02. A time of day may follow a date.
     - `null` are words that stand for an empty cell in any text column.
 
     Raises: `InvalidParameter` for bad values.
@@ -281,7 +288,7 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     year = part("Y") if "Y" in places else f"concat(CASE WHEN {part('y')} < '69' THEN '20' ELSE '19' END, {part('y')})"
     month = f"lpad({part('m')}, 2, '0')" if "m" in places else ""
     if not month:
-        named = " ".join(f"WHEN '{name}' THEN '{number:02}'" for number, name in enumerate(MONTHS, start=1))
+        named = " ".join(f"WHEN '{name}' THEN '{number}'" for name, number in MONTHS.items())
         month = f"CASE lower({part('b')}) {named} ELSE '00' END"
     remainder = f"regexp_extract({text}, {functions.literal(pattern)}, 4)"
     rewritten = f"concat({year}, '-', {month}, '-', lpad({part('d')}, 2, '0'), {remainder})"
@@ -297,12 +304,13 @@ def _has_year(text: str) -> str:
 
 
 def _day(text: str) -> str:
-    """Return a SQL expression that rewrites a date such as 2024/01/02 or 20240102 as 2024-01-02.
+    """Return a SQL expression that rewrites a date such as 2024/1/2 or 20240102 with dashes, as 2024-1-2 or 2024-01-02.
 
     `text` is the SQL expression of the date. A time of day that follows the date is dropped.
     """
-    digits = f"replace(replace(substr({text}, 1, 10), '-', ''), '/', '')"
-    return f"concat(substr({digits}, 1, 4), '-', substr({digits}, 5, 2), '-', substr({digits}, 7, 2))"
+    separated = f"replace(regexp_extract({text}, '^{_DAY}', 1), '/', '-')"
+    compact = f"concat(substr({text}, 1, 4), '-', substr({text}, 5, 2), '-', substr({text}, 7, 2))"
+    return f"CASE WHEN substr({text}, 5, 1) IN ('-', '/') THEN {separated} ELSE {compact} END"
 
 
 def _timestamp(text: str, functions: TextFunctions) -> str:
@@ -311,9 +319,9 @@ def _timestamp(text: str, functions: TextFunctions) -> str:
     `text` is the SQL expression of the text, and `functions` are the engine's SQL templates. A time with an offset is
     converted to UTC. Null if the conversion fails or the year is not in 1 to 9999.
     """
-    after = f"substr({text}, CASE WHEN substr({text}, 5, 1) IN ('-', '/') THEN 11 ELSE 9 END)"
-    clock = f"substr(regexp_extract({after}, '^[ T]([0-9:.]+)', 1), 1, 15)"
-    offset = f"regexp_extract({after}, '([+-][0-9:]+)$', 1)"
+    # Digits after the sixth of a second are cut.
+    clock = f"regexp_extract({text}, '^[-/0-9]+[ T]([0-9:]+([.][0-9]{{1,6}})?)', 1)"
+    offset = f"regexp_extract({text}, '^{_DAY}[^-+]*([-+][0-9:]+)$', 2)"
     local = functions.try_cast(f"concat({_day(text)}, ' ', coalesce(nullif({clock}, ''), '00:00'))", Kind.TIMESTAMP)
     hours = functions.try_cast(f"substr({offset}, 1, 3)", Kind.INTEGER)
     minutes = functions.try_cast(f"concat(substr({offset}, 1, 1), right({offset}, 2))", Kind.INTEGER)

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from shlex import join
 
-from setwise.analytics.engines.typed_cells import BLANKS, ISO_MOMENT, MONTHS, SPACES, CellGrammar, date_pattern
+from setwise.analytics.engines.typed_cells import (
+    BLANKS,
+    DAY_PARTS,
+    ISO_MOMENT,
+    MONTHS,
+    SPACES,
+    CellGrammar,
+    date_pattern,
+)
 from setwise.analytics.schema import Kind
 
 ENOUGH = 0.9
@@ -51,6 +59,8 @@ _DATES = (
     "%d-%b-%y",
     "%d %b %Y",
     "%b %d, %Y",
+    "%b %d %Y",
+    "%d. %b %Y",
 )
 """Date formats that are tried, in order of preference."""
 
@@ -125,11 +135,11 @@ def _is_moment(text: str, date_format: str | None) -> bool:
             text = _year_first(date_format, matched)
         elif date_format.startswith(("%Y", "%y")):
             return False
-    if re.fullmatch(ISO_MOMENT, text) is None:
+    parts = re.match(DAY_PARTS, text)
+    if parts is None or re.fullmatch(ISO_MOMENT, text) is None:
         return False
-    digits = re.sub("[-/]", "", text[:10])
     try:
-        date(int(digits[:4]), int(digits[4:6]), int(digits[6:8]))
+        date(*map(int, parts.groups()))
     except ValueError:
         return False
     return True
@@ -146,8 +156,7 @@ def _year_first(date_format: str, matched: re.Match[str]) -> str:
     year = parts.get("Y") or f"{'20' if parts['y'] < '69' else '19'}{parts['y']}"
     month = parts.get("m")
     if month is None:
-        month_name = parts["b"].lower()
-        month = str(MONTHS.index(month_name) + 1) if month_name in MONTHS else "00"
+        month = MONTHS.get(parts["b"].lower(), "00")
     return f"{year}-{month.zfill(2)}-{parts['d'].zfill(2)}{matched.groups()[-1]}"
 
 
