@@ -24,6 +24,16 @@ STATEMENTS = [
     "SELECT COUNT(*) FROM (SELECT u FROM t WHERE g = 'a' EXCEPT SELECT u FROM t WHERE g = 'b' EXCEPT SELECT u FROM t GROUP BY u HAVING COUNT(*) > 2) AS s",
     "SELECT COUNT(*) FROM (SELECT u FROM t WHERE g = 'a' OR h = 'x' UNION SELECT u FROM t WHERE h = 'y') AS s",
     "SELECT g, COUNT(*) FROM (SELECT u, g FROM t WHERE h = 'x' UNION SELECT u, g FROM t WHERE h = 'y') AS s GROUP BY g",
+    "SELECT COUNT(*) FROM (SELECT u FROM t GROUP BY u, g INTERSECT SELECT u FROM t WHERE h = 'x') AS s",
+    "SELECT COUNT(*) FROM (SELECT u FROM t GROUP BY u, g, h HAVING h = 'x' EXCEPT SELECT u FROM t WHERE g = 'b') AS s",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT u FROM t GROUP BY g, u INTERSECT SELECT u FROM t WHERE h = 'x' INTERSECT SELECT u FROM t WHERE g <> 'c') AS s",
+    "SELECT COUNT(*) FROM (SELECT u FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY moment) < 3 INTERSECT SELECT u FROM t WHERE h = 'x') AS s",
+    "WITH p AS (SELECT u FROM t GROUP BY u, g EXCEPT SELECT u FROM t WHERE g = 'b') SELECT COUNT(*) FROM p",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT u FROM t GROUP BY u, g) AS s",
+    "SELECT h, COUNT(*) FROM (SELECT DISTINCT u, h FROM t GROUP BY u, h, g) AS s GROUP BY h",
+    "SELECT COUNT(*) FROM t JOIN (SELECT DISTINCT u FROM t GROUP BY u, g) AS s USING (u)",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT u, h FROM t QUALIFY RANK() OVER (PARTITION BY u ORDER BY h) = 3) AS s",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT u, h, MAX(moment) OVER (PARTITION BY u) AS last FROM t) AS s",
     "WITH p AS (SELECT u FROM t GROUP BY u HAVING COUNT(*) > 1), q AS (SELECT u FROM t WHERE g = 'c') SELECT COUNT(*) FROM (SELECT u FROM p INTERSECT SELECT u FROM q) AS s",
     "SELECT g FROM t GROUP BY g EXCEPT SELECT 'a'",
     "SELECT g, COUNT(*) FROM t GROUP BY g UNION SELECT h, COUNT(*) FROM t GROUP BY h",
@@ -82,6 +92,13 @@ def test_answers_are_those_of_duckdb(session, text):
     assert labels == true_labels
     for ours, theirs in zip(numbers, true_numbers, strict=True):
         assert ours == pytest.approx(theirs, abs=15)
+
+
+@pytest.mark.parametrize("columns", ["g", "g, COUNT(*) AS n", "MAX(moment) AS last"])
+def test_distinct_rows_of_several_users_are_refused(session, columns):
+    """SELECT DISTINCT g .. GROUP BY u, g has one row per g, which belongs to no single user."""
+    with pytest.raises(InvalidParameter, match="add u after DISTINCT"):
+        session.explain(f"SELECT COUNT(*) FROM (SELECT DISTINCT {columns} FROM t GROUP BY u, g) AS s", epsilon=1.0)
 
 
 def test_scalar_subqueries_have_intervals(session):

@@ -455,7 +455,7 @@ def _user_set(node: exp.Expr, user: str) -> exp.Expr:
     if not node.args.get("distinct") or any(side.args.get(clause) for side in sides for clause in clauses):
         return node
     chosen = left.copy()
-    chosen.set("distinct", chosen.args.get("distinct") or (None if chosen.args.get("group") else exp.Distinct()))
+    chosen.set("distinct", chosen.args.get("distinct") or exp.Distinct())
     where = [side.args["where"].this.copy() for side in sides if side.args.get("where") is not None]
     if type(node) is exp.Union:
         same = [{**side.args, "where": None, "distinct": None} for side in sides]

@@ -112,11 +112,16 @@ class PerUserReader:
         if where is not None:
             with self._problems.collect(where):
                 steps.append(KeepRows(self._rows.read(where.this)))
-        grouped = select.args.get("group") is not None or bool(select.args.get("distinct"))
+        distinct = bool(select.args.get("distinct"))
+        # DISTINCT without windows is computed as GROUP BY all columns; windows read the rows before DISTINCT.
+        grouped = select.args.get("group") is not None or (distinct and not self._has_windows())
         if grouped or any(has_aggregate(each) for each in select.expressions):
             steps += self._group_steps()
         else:
             steps += self._projection_steps()
+        if distinct:
+            with self._problems.collect():
+                steps += self._distinct_steps(steps)
         columns = self._names(steps)
         return SelectSource(
             table=self._source.table,
@@ -288,6 +293,36 @@ class PerUserReader:
             check_names([each.name for each in outputs])
             steps.append(SelectColumns(user, self._with_user(outputs)))
         return steps
+
+    def _has_windows(self) -> bool:
+        """Return whether the SELECT has window functions or QUALIFY."""
+        select = self._select
+        return select.args.get("qualify") is not None or any(each.find(exp.Window) for each in select.expressions)
+
+    def _distinct_steps(self, steps: Sequence[Step]) -> list[Step]:
+        """Return the steps that remove duplicates as SELECT DISTINCT says; [] if no user has two equal rows.
+
+        `steps` are the operations that compute the rows, from which the duplicates are removed.
+        Raises: `InvalidParameter` if the SELECT selects *, or does not select the user column: DISTINCT would then drop
+        a row of one user because another user has an equal row.
+        """
+        user = self._settings.user
+        selected = [each.unalias().unnest() for each in self._select.expressions]
+        if not any(type(each) is exp.Column and each.name.lower() == user.lower() for each in selected):
+            raise unsupported(
+                f"SELECT DISTINCT with GROUP BY {user}, but without the column {user},", f"add {user} after DISTINCT"
+            )
+        if self._unique_by(steps) is not None:
+            return []
+        if any(map(_is_star, self._select.expressions)):
+            raise unsupported("DISTINCT with *", "name the columns")
+        last = steps[-1] if steps else None
+        if not isinstance(last, SelectColumns):
+            return []  # a column was refused
+        names = [each.name for each in last.columns if each.name != user]
+        keys = [NamedExpression(f"key_{place}", ColumnValue(name)) for place, name in enumerate(names)]
+        shown = [NamedExpression(name, ColumnValue(key.name)) for name, key in zip(names, keys, strict=True)]
+        return [GroupByUser(user, tuple(keys), ()), SelectColumns(user, self._with_user(shown))]
 
     def _read_keys(self) -> None:
         group = self._select.args.get("group")
