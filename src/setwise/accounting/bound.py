@@ -34,14 +34,15 @@ class Bound:
     - `answer` computes the bound. The function maps a `Target` (which asks for the delta at an epsilon or the epsilon
       at a delta) and a wanted relative width to a bracket: a certified interval [lower, upper].
     - `method` and `statement` name the computation and its proof in results.
-    - `tight`: whether some analyst attains the lower ends of the brackets. If not, lower ends carry no information.
+    - `tight`: whether the lower ends of the brackets are lower bounds too, that is, whether some adversary (with some
+      mechanisms that satisfy the guarantees) attains them. If not, only the upper ends are used.
     - `preliminary`: whether this is a quick bound, which is usually followed by a better one.
-    - `enough`: if a caller wants no certain width, bounds are computed one after another until the bracket is narrow
+    - `enough`: if a caller wants no particular width, bounds are computed one after another until the bracket is narrow
       enough. After this bound, a width of `enough`, relative to the upper end, is narrow enough. None leaves this to
       the caller's `Effort`: its field `width` after a preliminary bound, and its larger field `enough` after others.
-    - `registered` is a pair (method, statement), or None. It is for bounds that come from a privacy filter, whose proof
-      holds even if parameters are chosen on the fly. If all parameters were registered in advance, a simpler proof is
-      enough, and results name this pair in place of `method` and `statement`.
+    - `registered` is for bounds by a privacy filter, whose proof also covers parameters that are chosen on the fly. If
+      all parameters were registered in advance, a simpler method and proof give the same bound, and results name them
+      instead: `registered` is this pair (method, statement). None for other bounds.
     """
 
     # If `enough` is None, the width is `Effort.width` for a `preliminary` bound, and `Effort.enough` for any other
@@ -73,22 +74,23 @@ class Bound:
 class Solver(Hashable, Protocol):
     """Protocol of an object that computes brackets for the delta at an epsilon and for the epsilon at a delta.
 
-    A bracket is a certified interval. The object is hashable, so that its results can be cached.
+    The delta and epsilon are those of the composition of some mechanisms. A bracket is a certified interval. The object
+    is hashable, so that its results can be cached.
     """
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return a bracket (a certified interval) for the delta of some mechanism uses at `epsilon`.
+        """Return a bracket (a certified interval) for the delta of this object's composition at `epsilon`.
 
-        The object that implements this method has the uses. `width` is the wanted width of the bracket, relative to its
-        upper end; None takes the default.
+        The composition is that of the mechanism uses which the object was made for. `width` is the wanted width of the
+        bracket, relative to its upper end; None takes the default.
         """
         ...
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket (a certified interval) for the epsilon of some mechanism uses at `delta`.
+        """Return a bracket (a certified interval) for the epsilon of this object's composition at `delta`.
 
-        The object that implements this method has the uses. `width` is the wanted width of the bracket, relative to its
-        upper end; None takes the default.
+        The composition is that of the mechanism uses which the object was made for. `width` is the wanted width of the
+        bracket, relative to its upper end; None takes the default.
         """
         ...
 
@@ -108,7 +110,7 @@ def _solve(solver: Solver, target: Target, width: float | None) -> Bracket:
     """Return the bracket that `solver` computes for `target`: for the delta at an epsilon, or the epsilon at a delta.
 
     A bracket is a certified interval. `width` is its wanted width, relative to its upper end, or None for the default.
-    Brackets are cached, because the bounds for different interactions (what an analyst may choose on the fly) often
+    Brackets are cached, because the bounds for different interactions (what an adversary may choose on the fly) often
     need the same bracket.
     """
     return solver.delta(target.given, width) if target.wanted == "delta" else solver.epsilon(target.given, width)
@@ -130,7 +132,8 @@ def from_curve(
 
     - `failure` is a bracket for the probability of outright failure; for a delta below it the bound raises
       `Unattainable`.
-    - `tight` says whether some analyst attains the lower ends of the brackets.
+    - `tight` says whether some adversary attains the lower ends of the brackets, so that they are lower bounds on the
+      largest delta or epsilon.
     - `largest` is the largest privacy loss without an outright failure (in which everything may be revealed); no larger
       epsilon is returned.
     - `guess` maps a delta to an estimate of its epsilon, where the search for the epsilon starts; None starts it at
@@ -191,7 +194,7 @@ def _intersection(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
     """Return the intersection of several brackets (certified intervals) for the same delta or epsilon.
 
     `results` are pairs of a bracket and the bound that gave it. The lower end of a bracket is used only if the field
-    `tight` of its bound is True, because no analyst is known to attain the lower ends of other bounds.
+    `tight` of its bound is True, because no adversary is known to attain the lower ends of other bounds.
     """
     upper = min(bracket.upper for bracket, _ in results)
     return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in results if bound.tight)])), upper)
@@ -226,7 +229,7 @@ which saves evaluations, is worth its millisecond."""
 def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
     """Return the bound on the delta and epsilon of those uses in `kinds` that have fixed dominating pairs.
 
-    The bound is nearly exact. It holds whatever mechanisms and order the analyst chooses on the fly, because the delta
+    The bound is nearly exact. It holds whatever mechanisms and order an adversary chooses on the fly, because the delta
     of such uses is the same in every order.
 
     - `kinds` are mechanism uses, sorted by how they compose. Of the uses without a fixed dominating pair, only the

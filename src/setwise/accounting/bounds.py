@@ -1,6 +1,6 @@
 """The proven bounds on the delta or epsilon of a composition, tightest first.
 
-Which bounds apply depends on the uses and on the interaction (what the analyst may choose on the fly). Uses are
+Which bounds apply depends on the uses and on the interaction (what an adversary may choose on the fly). Uses are
 classified once by how they compose: linear (a fixed dominating pair), bounded range, or a class of mechanisms of which
 only moments of the privacy loss are known. A `Bound` answers one `Target`: the delta at an epsilon, or the epsilon at a
 delta.
@@ -49,10 +49,10 @@ _MIXTURE = "docs/closed-forms.md, batch mixtures"
 class BoundsConfig:
     """Constants that decide which proven bounds on delta and epsilon are tried, and for how many mechanism uses.
 
-    Two bounds are the most frequent. The grid follows an analyst from use to use, and computes delta on a grid of
-    epsilons: tight but slow. The bound by one Gaussian replaces bounded-range uses by one Gaussian mechanism that
-    dominates them: quick but a little too large. The constants affect time and accuracy only: each bound holds,
-    whatever these numbers are. The text below each constant says what it decides.
+    Two bounds are the most frequent. In the bound by a grid, delta is a function on a grid of epsilons, to which one
+    use after the other is added: tight but slow. The bound by one Gaussian replaces bounded-range uses by one Gaussian
+    mechanism that dominates them: quick but a little too large. The constants affect time and accuracy only: each bound
+    holds, whatever these numbers are. The text below each constant says what it decides.
     """
 
     equal_ranges: int = 250
@@ -95,7 +95,7 @@ def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) 
     """Yield the proven bounds on the delta and epsilon of the mechanism uses in `kinds`, tight bounds first.
 
     - `kinds` are the uses, sorted by how they compose.
-    - `interaction` says what the analyst may choose on the fly.
+    - `interaction` says what an adversary may choose on the fly.
     - `effort` says how narrow the certified interval [lower, upper] for the delta or epsilon (the bracket) should be.
 
     Every yielded bound is valid, so a caller may stop at the first one whose bracket is narrow enough.
@@ -110,14 +110,14 @@ def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) 
 
 
 def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds on the largest delta, or epsilon, over all analysts who make the uses in `kinds`.
+    """Yield bounds on the largest delta, or epsilon, over all adversaries who make the uses in `kinds`.
 
-    For an epsilon, a bound gives a bracket (a certified interval) for the largest delta over all analysts. For a delta,
-    it gives a bracket for the smallest epsilon at which no analyst has a larger delta. Brackets can be made narrow,
-    because every use has a dominating pair or bounded range.
+    For an epsilon, a bound gives a bracket (a certified interval) for the largest delta over all adversaries. For a
+    delta, it gives a bracket for the smallest epsilon whose largest delta is at most that delta. Brackets can be made
+    narrow, because every use has a dominating pair or bounded range.
 
     - `kinds` are the mechanism uses, sorted by how they compose.
-    - `interaction` says what the analyst may choose on the fly.
+    - `interaction` says what an adversary may choose on the fly.
     - `effort` says how narrow a bracket must be.
     """
     # If there is a closed form, it is the only bound. Otherwise bounds are computed numerically, quick bounds first.
@@ -153,11 +153,11 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield the slow bounds, most of them computed on a grid of epsilons, for uses whose delta has no closed form.
 
-    For an epsilon, a bound gives a bracket (a certified interval) for the largest delta over all analysts. For a delta,
-    it gives a bracket for the smallest epsilon at which no analyst has a larger delta.
+    For an epsilon, a bound gives a bracket (a certified interval) for the largest delta over all adversaries. For a
+    delta, it gives a bracket for the smallest epsilon whose largest delta is at most that delta.
 
     - `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs.
-    - `interaction` says what the analyst may choose on the fly: nothing (batch), the mechanisms (ordered), or also
+    - `interaction` says what an adversary may choose on the fly: nothing (batch), the mechanisms (ordered), or also
       their order (set-wise). For a batch, some bounds come from a search over randomized responses or from an exact sum
       instead of a grid.
     - `effort` says how narrow a bracket must be.
@@ -181,11 +181,12 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     dominates all integer Gaussians replaces them. For the lower end, Gaussians with a little more noise replace them.
 
     - `kinds` are the mechanism uses, sorted by how they compose.
-    - `interaction` says what the analyst may choose on the fly.
+    - `interaction` says what an adversary may choose on the fly.
     - `effort` says how narrow a bracket must be.
 
     Returns None if `kinds` has few different integer Gaussians, or if the dominating Gaussian would have so little
-    noise that its mu squared, (sensitivity / sigma)^2, exceeds `LARGEST_WALLET`.
+    noise that its mu squared, (sensitivity / sigma)^2, exceeds `LARGEST_WALLET`, the largest mu squared with which
+    bounds by one Gaussian are computed.
     """
     # The other uses in `kinds` stay as they are. Few means at most `CONFIG.most_integer_gaussians`.
     merged = [(noise, count) for noise, count in kinds.linear if isinstance(noise, DiscreteGaussian)]
@@ -267,13 +268,14 @@ def small_losses_apart(kinds: ClassifiedUses) -> tuple[tuple[Use, ...], float] |
 
 
 def reached_by_adapting(kinds: ClassifiedUses, interaction: Interaction, target: Target) -> float:
-    """Return a lower bound on the delta or epsilon that the worst analyst reaches, computed quickly.
+    """Return a lower bound on the largest delta, or epsilon, over all adversaries, computed quickly.
 
-    The analyst makes the uses in `kinds`, and chooses mechanisms after seeing earlier answers. `interaction` says
-    whether the order of the uses is fixed (ordered) or chosen by the analyst (set-wise).
+    The adversaries make the uses in `kinds`, and choose mechanisms after seeing earlier answers. `interaction` says
+    whether the order of the uses is fixed (ordered) or chosen by the adversary (set-wise).
 
-    - If `target` gives an epsilon, the result is a delta. Some analyst has at least this delta at the given epsilon.
-    - If `target` gives a delta, the result is an epsilon. At every smaller epsilon, some analyst's delta is above the
+    - If `target` gives an epsilon, the result is a delta. The largest delta at the given epsilon is at least the
+      result.
+    - If `target` gives a delta, the result is an epsilon. At every smaller epsilon, the largest delta is above the
       given one.
 
     Raises: `Unattainable` if the computation would take long.
@@ -293,12 +295,12 @@ def _first_narrow(
 ) -> Bracket:
     """Return a bracket (a certified interval) for the delta or epsilon that `target` asks for, by the best bounds.
 
-    The delta at an epsilon is the largest over all analysts. The epsilon at a delta is the smallest epsilon at which no
-    analyst has a larger delta. Bounds are evaluated one after another, and their brackets intersected, until the result
-    is as narrow as wanted.
+    The delta at an epsilon is the largest over all adversaries, and the epsilon at a delta is the smallest one whose
+    largest delta is at most that delta. Bounds are evaluated one after another, and their brackets intersected, until
+    the result is as narrow as wanted.
 
     - `kinds` are the mechanism uses, sorted by how they compose.
-    - `interaction` says what the analyst may choose on the fly.
+    - `interaction` says what an adversary may choose on the fly.
     - `width` is the wanted width, relative to the upper end; None takes the widths of `effort`.
     """
     return evaluate_bounds(_optimal(kinds, interaction, effort), target, width, effort)[0]
@@ -308,7 +310,7 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     """Return the upper bound on delta and epsilon in which one Gaussian replaces all bounded-range uses in `kinds`.
 
     The bound is valid because the Gaussian mechanism dominates these uses in any adaptive order. The bound is quick to
-    compute. With many bounded-range uses it is nearly the best one, because some analyst has nearly this delta.
+    compute. With many bounded-range uses it is nearly the best one, because some adversary reaches nearly this delta.
     """
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
@@ -325,7 +327,8 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
         dominates these uses. `width` is the wanted width of the bracket, relative to its upper end, or None for the
         default.
 
-        Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
+        Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`, the largest for which such
+        bounds are computed.
         """
         if size > LARGEST_WALLET:
             raise Unattainable(
@@ -355,9 +358,9 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     def reached(target: Target) -> float:
         """Return a lower bound on the delta or epsilon that `target` asks for; 0 if none is known.
 
-        One analyst's mechanisms give the bound: each bounded-range use in `kinds`, a variable of the enclosing
-        function, is a randomized response that satisfies its guarantee. What this analyst reaches, the worst analyst
-        reaches too.
+        `target` asks for the largest delta (or epsilon) over all mechanisms that satisfy the guarantees of `kinds`, a
+        variable of the enclosing function. The bound is the delta (or epsilon) of an example: each bounded-range use is
+        a randomized response that satisfies its guarantee.
         """
         return max((bound.answer(target, None).lower for bound in worst_responses(kinds, target)), default=0.0)
 
@@ -368,7 +371,8 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
         mechanisms with the same guarantees. `width` is the wanted width of the bracket, relative to its upper end, or
         None for the default.
 
-        Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
+        Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`, the largest for which such
+        bounds are computed.
         """
         upper = above.answer(target, width).upper
         return Bracket(min(reached(target), upper), upper)
@@ -394,7 +398,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     """Return the bound in which one Gaussian mechanism replaces the bounded-range uses of small epsilon in `kinds`.
 
     The upper end of its bracket (a certified interval) is valid because the Gaussian dominates the replaced uses. The
-    lower end is the delta or epsilon of known mechanisms with the same guarantees. `interaction` says what the analyst
+    lower end is the delta or epsilon of known mechanisms with the same guarantees. `interaction` says what an adversary
     may choose on the fly, and `effort` how narrow a bracket must be.
     """
     # The Gaussian dominates these uses in any order, so the composition with it gives the upper end. The lower end is
@@ -440,10 +444,10 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
     @cache
     def below(split: gaussian_majorant.RangeSplit) -> Bound:
-        """Return a lower bound on the largest delta (or epsilon) that an analyst can reach with all uses.
+        """Return a lower bound on the largest delta (or epsilon) over all adversaries who make all uses.
 
         `split` divides the bounded-range uses into those of small and of large epsilon. For each use of small epsilon
-        the bound takes one fixed mechanism with this guarantee, a randomized response. Some analyst can choose these
+        the bound takes one fixed mechanism with this guarantee, a randomized response. An adversary can choose these
         mechanisms, so the largest delta is at least the delta with them. The randomized responses come first. The uses
         of large epsilon follow, smallest epsilon first, and their worst mechanisms are computed on a grid of epsilons.
         """
@@ -482,9 +486,13 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
             The bracket is a certified interval for the delta or epsilon that `target`, a variable of the enclosing
             function, asks for. A split divides the bounded-range uses in two: one Gaussian replaces the uses of small
-            epsilon, and the uses of large epsilon are computed on a grid. Every split gives an upper bound. The last
-            split also gives a lower bound. This lower bound takes longer, and is computed only if the analyst chooses
-            the order of uses on the fly (set-wise) and the bracket is still wider than wanted.
+            epsilon, and delta with the uses of large epsilon is computed on a grid.
+
+            - The upper end becomes the smallest of the splits' upper bounds, if it is lower. A split whose Gaussian has
+              too little noise has no upper bound.
+            - The lower end is raised by a lower bound from the last split, which takes longer. It is computed only if
+              the order of uses is chosen on the fly (set-wise), if the split has uses of large epsilon, and if the
+              bracket is still wider than wanted.
             """
             uppers = [ask(above(split)).upper for split in tried if split.wallet < LARGEST_WALLET]
             upper, lower = min([bracket.upper, *uppers]), bracket.lower
@@ -511,10 +519,10 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
 
 
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the exact bound by a closed form for the largest delta over all analysts, or None if there is none.
+    """Return an exact bound on the largest delta over all adversaries, by a closed form; None if none is known.
 
     - `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs.
-    - `interaction` says what an analyst may choose on the fly.
+    - `interaction` says what an adversary may choose on the fly.
 
     The result is None also if the closed form is a sum with too many terms to compute.
     """
@@ -549,9 +557,9 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
     """Return the bound on uses of which exactly one has bounded range, and all others have fixed dominating pairs.
 
-    `kinds` are the uses. The bound is exact: their largest delta over all analysts, including those who choose the
-    order on the fly. The result is None if the uses with fixed dominating pairs have too many different privacy losses
-    to list.
+    `kinds` are the uses. The bound is exact: it is the largest delta of the uses over all adversaries, including those
+    who choose the order on the fly. The result is None if the uses with fixed dominating pairs have too many different
+    privacy losses to list.
     """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
@@ -564,9 +572,9 @@ def _one_range(kinds: ClassifiedUses) -> Bound | None:
 
 
 def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the bound by a closed form for the largest delta over all analysts who make the uses in `kinds`.
+    """Return an exact bound on the largest delta over all adversaries, by a closed form; None if none is known.
 
-    `interaction` says what the analyst may choose on the fly. Returns None if no closed form is known.
+    The adversaries make the uses in `kinds`, and `interaction` says what they may choose on the fly.
     """
     # There is a closed form only if some uses have bounded range and all others have fixed dominating pairs.
     return _closed_form(kinds, interaction) if kinds.ranges and not kinds.classes else None
@@ -593,7 +601,11 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
 
 
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds on the delta and epsilon of a batch (uses that are all chosen up front) that has no closed form.
+    """Yield bounds on the delta and epsilon of a batch, in cases without a closed form.
+
+    In a batch, all mechanisms are chosen up front. There is no closed form, for example, if the bounded-range uses have
+    several epsilons. The bounds come from a search for the worst randomized responses in place of the bounded-range
+    uses, and from grids of epsilons.
 
     `kinds` are the uses: bounded-range uses, and possibly uses with fixed dominating pairs. `effort` says how narrow a
     bracket (a certified interval) must be.
@@ -622,18 +634,18 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
-    """Return the bound on delta for analysts who go through `stages` one after the other, computed on a grid.
+    """Return the bound on the largest delta over adversaries who go through `stages` in order, computed on a grid.
 
-    The bound has certified lower and upper ends for the largest delta over all these analysts; the grid is one of
+    A stage is a set of mechanism uses; an adversary makes them all, in any order, before the next stage, and chooses
+    each mechanism after seeing earlier answers. The bound has certified lower and upper ends. The grid is one of
     epsilons.
 
-    - `stages`: each stage is a set of uses; the analyst makes them all, in any order, before the next stage.
     - `failure` is a bracket (a certified interval) for the probability of outright failure, in which everything may be
       revealed.
     - `effort` says how narrow the resulting bracket must be.
     - `statement` names the theorem that the bound rests on.
-    - `tight`: True if some analyst attains the lower end of the bracket, so that it is a lower bound for the uses. If
-      False, only the upper end is used.
+    - `tight`: True if an adversary in the caller's interaction can go through these stages, so that the lower end is a
+      lower bound there too. If False, only the upper end is used.
     """
     return Bound("certified-optimum", statement, tight, solved_by(Optimum(stages, failure, effort)))
 
@@ -689,16 +701,16 @@ def _prices_are_closer(kinds: ClassifiedUses, target: Target) -> bool:
 def _stages_in_worst_order(kinds: ClassifiedUses) -> tuple[Stage, ...]:
     """Return the uses in `kinds` as stages in the order with the largest delta: bounded-range uses come last.
 
-    A stage is a set of uses that the analyst makes in any order. The first stage has all uses with fixed dominating
-    pairs (called linear here), if there are any. The last stage has all bounded-range uses. Callers bound the delta of
-    analysts who may choose the order: no order has a larger delta than this one.
+    A stage is a set of uses, made in any order. The first stage has all uses with fixed dominating pairs (called linear
+    here), if there are any. The last stage has all bounded-range uses. Callers bound the delta of adversaries who may
+    choose the order: no order has a larger delta than this one.
     """
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
 
 
 def _stages_in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
-    """Return `uses` as stages (sets of uses) that an analyst goes through one after the other, in the given order.
+    """Return `uses` as stages (sets of uses) that are made one after the other, in the given order.
 
     Neighbouring uses with fixed dominating pairs share a stage, because their order among each other does not change
     delta.

@@ -25,7 +25,7 @@ class Bracket:
     """A certified interval [lower, upper] that contains the true value.
 
     The true value is an epsilon, a delta or a probability. The upper end is what is promised. The lower end shows how
-    far a better proof could lower it.
+    far a better proof could lower the upper end.
 
     >>> Bracket(0.25, 0.5).width
     0.25
@@ -352,7 +352,7 @@ def quiet(_: float) -> None:
 
 
 class Interaction(StrEnum):
-    """What an analyst may decide after seeing earlier answers.
+    """What an analyst may decide after seeing earlier answers. Bounds hold for the worst analyst, the adversary.
 
     - batch: nothing. The analyst chooses all mechanisms up front.
     - ordered: which mechanism to use next. The parameters of the mechanisms, such as their epsilons, come in an order
@@ -435,9 +435,9 @@ class CertifiedBound:
     """The result of a composition: a certified bracket for an epsilon or a delta, and its proof.
 
     - `upper` is what is promised.
-    - `lower`: some analyst, with mechanisms that satisfy the guarantees, has at least this epsilon or delta, so no
-      proof could lower `upper` below `lower`. A `lower` of 0 says nothing.
-    - `interaction` says what the analyst may decide on the fly.
+    - `lower`: with some mechanisms that satisfy the guarantees, and some adversary who chooses among them, the epsilon
+      or delta is at least this, so no proof could lower `upper` below `lower`. A `lower` of 0 says nothing.
+    - `interaction` says what an adversary may decide on the fly.
     - `method` names the computation.
     - `statement` names the theorem, or the section of the documentation, that proves it.
     """

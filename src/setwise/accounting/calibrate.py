@@ -143,9 +143,10 @@ class _Target:
         """Return the result of the calibration: the plan with its free parameter set to `value`, and certified bounds.
 
         The free parameter is a noise scale, an epsilon or a count. The bounds are on the delta of the plan's uses. They
-        were computed when `excess` tried `value`, and are tightened here by bounds for other analysts. An analyst who
-        may choose more on the fly reaches at least this delta, so an upper bound for such an analyst is valid here too.
-        Likewise, a lower bound for an analyst who may choose less is valid here.
+        were computed when `excess` tried `value`, and are tightened here by bounds for other interactions (what an
+        adversary may choose on the fly). An adversary who may choose more reaches at least this delta, so an upper
+        bound for that interaction is valid here too. Likewise, a lower bound is valid here if it holds for an adversary
+        who may choose less.
 
         Requires: `excess(value)` was called before and found a bound.
         """

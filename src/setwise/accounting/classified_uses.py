@@ -21,7 +21,7 @@ class ClassifiedUses:
     - `linear` are the uses with fixed dominating pairs, as pairs (noise, count). All Gaussian uses are merged into one.
     - `ranges` are the bounded-range uses, as pairs (epsilon, count).
     - `failed` has the probabilities of outright failure (in which everything may be revealed) of all uses, as pairs
-      (delta, count). The other fields but `uses` hold what is known if no use fails.
+      (delta, count). `linear`, `ranges` and `classes` describe the uses given that none of them fails.
     - `classes` are all other uses, such as zCDP uses, of which only moments of the privacy loss are known.
     """
 

@@ -71,11 +71,11 @@ compositions."""
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The composition of `uses` (guarantees with counts) by an analyst who may decide some things on the fly.
+    """The composition of `uses` (guarantees with counts) by an adversary who may decide some things on the fly.
 
-    `interaction` says what the analyst may decide after seeing earlier answers: nothing (batch), the mechanisms
-    (ordered), also their order (set-wise) or also their parameters (adaptive). `progress` is called with the share of
-    work done during long computations.
+    `interaction` says what the adversary, the worst-case analyst, may decide after seeing earlier answers: nothing
+    (batch), the mechanisms (ordered), also their order (set-wise) or also their parameters (adaptive). `progress` is
+    called with the share of work done during long computations.
     """
 
     uses: tuple[Use, ...]
@@ -143,22 +143,21 @@ class Composition:
         return self._best(Target("epsilon", check_delta(delta)), None, effort)
 
     def compared(self, quick: CertifiedBound, epsilon: float) -> CertifiedBound:
-        """Return the bound `quick`, a result of `quick_delta(epsilon)`, made narrower by bounds for other analysts.
+        """Return the bound `quick`, a result of `quick_delta(epsilon)`, made narrower by bounds for other interactions.
 
-        What an analyst may decide on the fly is called the interaction; from weakest to strongest the interactions are
-        batch, ordered, set-wise and adaptive. An analyst with a stronger interaction can do all that an analyst with a
+        An interaction is what an adversary may decide on the fly; from weakest to strongest the interactions are batch,
+        ordered, set-wise and adaptive. An adversary with a stronger interaction can do all that an adversary with a
         weaker one can. So two kinds of bounds are valid for this composition too: upper bounds for a stronger
         interaction, and lower bounds for a weaker one.
         """
         return self._tighten(quick, Target("delta", epsilon), _QUICK)
 
     def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
-        """Return the bracket `quick` for the epsilon at `delta`, made narrower by bounds for other analysts.
+        """Return the bracket `quick` for the epsilon at `delta`, made narrower by bounds for other interactions.
 
-        `quick` is a result of `quick_epsilon(delta)`. How much an analyst may decide after seeing answers is called the
-        interaction. An analyst who may decide more can reach at least the same epsilon. So the upper end of a bracket
-        for an analyst who may decide more, and the lower end of one for an analyst who may decide less, hold for this
-        composition too.
+        `quick` is a result of `quick_epsilon(delta)`. An interaction is what an adversary may decide after seeing
+        answers; one who may decide more can reach at least the same epsilon. So the upper end of a bracket for a
+        stronger interaction, and the lower end of one for a weaker interaction, hold for this composition too.
 
         The upper end of the result is slightly above the upper end of `epsilon(delta)`, which takes longer to compute:
         by at most 0.15% if `quick` replaces hundreds of bounded-range uses by one Gaussian, and otherwise by at most
@@ -171,10 +170,10 @@ class Composition:
     def _answer(self, target: Target, width: float | None) -> CertifiedBound:
         """Return the certified bound for the delta or epsilon that `target` asks for.
 
-        The bound has a bracket: an interval that contains the worst value over all analysts. This composition's
-        interaction says what an analyst may decide after seeing answers. Bounds for other interactions make the bracket
-        narrower. An analyst who may decide more can do everything that is possible here, so the upper end for this
-        analyst is valid here too. Likewise, the lower end for an analyst who may decide less is valid here.
+        The bound has a bracket: an interval that contains the worst value over all adversaries. This composition's
+        interaction says what an adversary may decide after seeing answers. Bounds for other interactions make the
+        bracket narrower. An adversary who may decide more can do everything that is possible here, so the upper end for
+        this adversary is valid here too. Likewise, the lower end for an adversary who may decide less is valid here.
 
         `width` is the wanted width of the bracket, relative to its upper end. None accepts the bracket that the default
         computation gives.
@@ -260,11 +259,11 @@ class Composition:
     def _tighten(self, bound: CertifiedBound, target: Target, effort: Effort) -> CertifiedBound:
         """Return `bound`, a certified bracket for this composition, made narrower by bounds for other interactions.
 
-        An interaction is what the analyst may decide after seeing earlier answers. An analyst who may decide more can
-        do everything that is possible here, so the upper end for such an analyst is valid here too. Likewise, the lower
-        end for an analyst who may decide less is valid here. The lower end may also fall, to that of an analyst who may
-        decide more, so that results never say that deciding less reveals more. `target` asks for a delta or an epsilon,
-        and `effort` says how much work may be done.
+        An interaction is what the adversary may decide after seeing earlier answers. An adversary who may decide more
+        can do everything that is possible here, so the upper end for such an adversary is valid here too. Likewise, the
+        lower end for an adversary who may decide less is valid here. The lower end may also fall, to that of an
+        adversary who may decide more, so that results never say that deciding less reveals more. `target` asks for a
+        delta or an epsilon, and `effort` says how much work may be done.
         """
         # From weakest to strongest they are batch, ordered, set-wise and adaptive. A stronger one allows everything
         # that a weaker one allows. So the upper end of a stronger interaction is valid for this composition too. So is
@@ -300,23 +299,23 @@ class Composition:
 
     @property
     def _has_quick_weaker_bounds(self) -> bool:
-        """Whether the bound's lower end is compared with that of an analyst who may decide less on the fly.
+        """Whether this composition's lower end is compared with that of a weaker interaction.
 
-        Everything that such an analyst can do is possible in this composition, too. So the lower end for such an
-        analyst is valid here, and may be higher. False for a batch, in which nothing is decided on the fly, and False
-        if there are so many bounded-range uses that the comparison would take long.
+        An interaction is what an adversary may decide on the fly. Everything that is possible in a weaker one is
+        possible here, too. So a lower end for it is valid here, and may be higher. False for a batch, in which nothing
+        is decided on the fly, and False if there are so many bounded-range uses that the comparison would take long.
         """
         return self.interaction is not Interaction.BATCH and self._bounded_range_uses <= _MOST_COMPARED
 
     def _adapting_exceeds(self, upper: float, other: Interaction, target: Target) -> bool:
-        """Return whether an analyst who may decide as much as `other` says is known to reach at least `upper`.
+        """Return whether an adversary with the interaction `other` is known to reach at least `upper`.
 
-        `other` is a stronger interaction, which lets the analyst decide more on the fly than in this composition.
+        `other` is a stronger interaction, which lets the adversary decide more on the fly than in this composition.
         `upper` is the upper end of the bracket for this composition. A bound for a stronger interaction holds here too,
         and could lower `upper`. If the result is True, it cannot, so the caller need not compute that bound.
 
-        `target` says whether a delta or an epsilon is bounded. The result is False if no such analyst is known, even if
-        there is one.
+        `target` says whether a delta or an epsilon is bounded. The result is False if no such adversary is known, even
+        if there is one.
         """
         # If so, the upper end under `other` cannot be below `upper`, and need not be computed, which would take
         # seconds. One analyst is tried on a coarse grid, if the batch has bounded-range uses with several epsilons. The
@@ -357,15 +356,15 @@ class Composition:
     ) -> CertifiedBound:
         """Return `weaker`, a bound of this composition, with its upper end lowered by a bound for another interaction.
 
-        An interaction is what the analyst may decide on the fly. An analyst with more freedom can do all that this
-        composition's analyst can, so an upper bound for the freer analyst is valid here too.
+        An interaction is what the adversary may decide on the fly. An adversary with more freedom can do all that this
+        composition's adversary can, so an upper bound for the freer adversary is valid here too.
 
         - `other` is an interaction with more freedom than this composition's.
         - `target` is the delta or epsilon that is bounded.
         - `effort` says how narrow the bracket (a certified interval) for `other` must be.
 
         The lower end may be lowered too. Otherwise the results for the two interactions could seem to say that an
-        analyst with less freedom learns more. It is not lowered if `other` is adaptive, or if some use has neither a
+        adversary with less freedom learns more. It is not lowered if `other` is adaptive, or if some use has neither a
         fixed dominating pair nor bounded range, because the lower end for `other` then says little.
         """
         # A smaller lower end under `other` replaces the lower end of `weaker`, so that results never show a weaker
@@ -388,8 +387,8 @@ class Composition:
     ) -> CertifiedBound:
         """Return `stronger`, this composition's bound, with its lower end raised by a bound for a weaker interaction.
 
-        - `other` is the weaker interaction, in which the analyst may decide less on the fly, so its lower end is valid
-          here too. The lower end is used only if it is quick to compute.
+        - `other` is the weaker interaction, in which the adversary may decide less on the fly, so its lower end is
+          valid here too. The lower end is used only if it is quick to compute.
         - `target` asks for a delta or an epsilon.
         - `effort` says how narrow the bracket (a certified interval) under `other` must be.
         """
@@ -413,7 +412,7 @@ class Composition:
     def _best(self, target: Target, width: float | None, effort: Effort, *, below: float = 0.0) -> CertifiedBound:
         """Return the bound for the delta or epsilon that `target` asks for, by proofs for this interaction alone.
 
-        An interaction is what the analyst may choose on the fly; the caller tightens the result by bounds for other
+        An interaction is what the adversary may choose on the fly; the caller tightens the result by bounds for other
         interactions. `effort` says how narrow the bracket (a certified interval) should be. Once the upper end is at
         most `below`, no further bound is tried.
 
@@ -437,10 +436,10 @@ class Composition:
     def _reached_without_classes(self, target: Target, effort: Effort) -> float:
         """Return a lower bound on the delta or epsilon that `target` asks for, from a part of the uses.
 
-        The part has the uses with a dominating pair or bounded range, for which the worst case over all analysts can be
-        computed. Leaving the other uses out reveals less, so a lower bound for the part is valid for all uses. `effort`
-        says how closely the worst case is computed. The result is 0 if the part is empty, if its worst case cannot be
-        computed, or if it has all uses, because the caller then has the bound already.
+        The part has the uses with a dominating pair or bounded range, for which the worst case over all adversaries can
+        be computed. Leaving the other uses out reveals less, so a lower bound for the part is valid for all uses.
+        `effort` says how closely the worst case is computed. The result is 0 if the part is empty, if its worst case
+        cannot be computed, or if it has all uses, because the caller then has the bound already.
         """
         # Their optimum can be computed. Leaving the other uses out reveals less, so the lower end of the bracket for
         # these uses is a lower bound for all uses. If all uses are of these two kinds, the caller has their bracket
@@ -461,7 +460,7 @@ class Composition:
 
         A bracket is a certified interval.
 
-        - `interaction` is what the analyst may choose on the fly.
+        - `interaction` is what the adversary may choose on the fly.
         - `width` is the wanted width of the bracket, relative to its upper end; None takes the widths in `effort`.
         - `effort` says how narrow the bracket should be without `width`, and how much work may be done.
         - `below`: once the upper end is at most this number, no further bound is tried, because the caller only needs
@@ -509,7 +508,7 @@ def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]
 def _classify(uses: tuple[Use, ...]) -> "ClassifiedUses":
     """Return `uses` classified by how they compose: fixed dominating pairs, bounded range, and others.
 
-    The result is cached, because bounds for all interactions (what the analyst may choose on the fly) need it.
+    The result is cached, because bounds for all interactions (what the adversary may choose on the fly) need it.
     """
     from setwise.accounting.classified_uses import classify
 

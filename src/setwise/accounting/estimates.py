@@ -24,7 +24,7 @@ enough."""
 
 
 def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
-    """Return approximately the delta at `epsilon` of `uses` that an analyst may make in any order, adapting to answers.
+    """Return approximately the delta at `epsilon` of `uses` in any order, chosen after seeing earlier answers.
 
     The estimate takes about a millisecond and serves searches, such as one for a noise scale. It is not a bound.
     """
@@ -38,7 +38,7 @@ def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
 
 
 def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
-    """Return approximately the epsilon at `delta` of `uses` that an analyst may make in any order, adapting to answers.
+    """Return approximately the epsilon at `delta` of `uses` in any order, chosen after seeing earlier answers.
 
     The estimate takes about a millisecond and serves searches; it is not a bound. The estimate is infinite if `delta`
     is below the probability of outright failure (in which everything may be revealed). It is also infinite if `delta`

@@ -1,7 +1,7 @@
 """Quick bounds on delta and epsilon, computed from sums over the uses of a composition.
 
 The sums are of moments of the privacy loss, of zCDP parameters, of epsilons or of prices. The bounds of `filter_bounds`
-also hold if an analyst chooses the parameters of uses on the fly and a privacy filter refuses uses beyond a budget.
+also hold if an adversary chooses the parameters of uses on the fly and a privacy filter refuses uses beyond a budget.
 """
 
 import math
@@ -155,8 +155,8 @@ def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
     """Yield bounds on the delta and epsilon of the uses in `kinds` that also hold if parameters are chosen on the fly.
 
     Each bound comes from a privacy filter: a rule with a budget (of mu squared, of rho, or of epsilon), which refuses a
-    use that would exceed the budget, and so keeps a promise whatever the analyst asks for. The bound is the promise of
-    the filter whose budget is just enough for the uses in `kinds`.
+    use that would exceed the budget, and so keeps an (epsilon, delta) promise whatever uses an adversary chooses. The
+    bound is the promise of the filter whose budget is just enough for the uses in `kinds`.
     """
     # A filter whose budget is exactly the sum that the uses in `kinds` need admits all these uses, and its promise is
     # the bound.

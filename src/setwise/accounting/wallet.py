@@ -1,9 +1,9 @@
 """A Gaussian wallet: a budget of mu squared that pays for mechanisms of any parameters, chosen on the fly.
 
-Whatever the analyst does, the uses paid from a wallet of size R are together no worse than one Gaussian mechanism with
-mu^2 = R. If an account also has registered uses, all its uses together are no worse than the registered uses followed
-by this Gaussian. The more a use leaves in the wallet, the less it costs, because the price is what the use adds to the
-Gaussian that stands for the remaining budget (docs/optimal-composition.md, "Gaussian wallets").
+Whatever uses an adversary chooses, those paid from a wallet of size R are together no worse than one Gaussian mechanism
+with mu^2 = R. If an account also has registered uses, all its uses together are no worse than the registered uses
+followed by this Gaussian. The more a use leaves in the wallet, the less it costs, because the price is what the use
+adds to the Gaussian that stands for the remaining budget (docs/optimal-composition.md, "Gaussian wallets").
 """
 
 import math

@@ -1,8 +1,8 @@
 """A zCDP filter and an odometer, for uses whose parameters are chosen on the fly.
 
-A filter has its budget in advance, and admits or refuses each use before it runs. Whatever the analyst does, the whole
-interaction is (epsilon, delta)-DP. An odometer bounds the privacy loss of the uses so far, at any time. Both are
-immutable values.
+A filter has its budget in advance, and admits or refuses each use before it runs. Whatever uses an adversary asks for,
+the whole interaction is (epsilon, delta)-DP. An odometer bounds the privacy loss of the uses so far, at any time. Both
+are immutable values.
 """
 
 import math
@@ -41,8 +41,8 @@ class Spent:
         """Return [0, d], where d bounds the delta at `epsilon` of all uses that were added to the two totals.
 
         The totals are `rho`, the sum of the rho of zCDP, and `failure_sum`, the sum of the probabilities of outright
-        failure, in which everything may be revealed. The bound also holds for uses that an analyst chooses on the fly,
-        if the totals were fixed in advance as budgets and every use that would exceed them was refused.
+        failure, in which everything may be revealed. The bound also holds for uses that an adversary chooses on the
+        fly, if the totals were fixed in advance as budgets and every use that would exceed them was refused.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
@@ -204,6 +204,6 @@ class ZcdpOdometer:
         """Return the bound on the privacy loss of all uses so far, with the names of its method and of its theorem.
 
         With probability at least 1 - `delta` (the odometer's field), the privacy loss is at most the upper end of the
-        result, even if the analyst chose each mechanism after seeing earlier answers. The lower end is 0.
+        result, even if an adversary chose each mechanism after seeing earlier answers. The lower end is 0.
         """
         return CertifiedBound(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")

@@ -1,1 +1,1 @@
-"""The largest delta over analysts who choose mechanisms, or the order of mechanisms, after seeing earlier answers."""
+"""The largest delta over adversaries who choose mechanisms, or their order too, after seeing earlier answers."""

@@ -1,11 +1,12 @@
-"""Certified privacy profiles of bounded-range mechanisms that an analyst uses in any adaptive order.
+"""Certified privacy profiles of bounded-range mechanisms that an adversary uses in any adaptive order.
 
+The adversary chooses the next mechanism, among those whose guarantees remain to be used, after seeing earlier answers.
 A privacy profile is delta as a function of epsilon. The profile of all mechanisms is computed backwards, from the
 mechanism used last to the mechanism used first: an operator (operator.py) turns the profile of later mechanisms into
 the profile of one more mechanism followed by these. If the mechanisms have different epsilons, a dynamic program takes
-the maximum over the mechanisms that the analyst may use next. A state of the program says how many uses of each epsilon
-remain. If there are too many states, each use gets a price (a whole number), and a state is only the sum of the prices
-of the remaining uses. The result is then an upper bound, because sums of prices also allow orders that use some
+the maximum over the mechanisms that the adversary may use next. A state of the program says how many uses of each
+epsilon remain. If there are too many states, each use gets a price (a whole number), and a state is only the sum of the
+prices of the remaining uses. The result is then an upper bound, because sums of prices also allow orders that use some
 mechanism too often.
 """
 
@@ -49,7 +50,7 @@ only."""
 class DrawConfig:
     """Constants that limit the work of finding the largest delta over the adaptive orders of bounded-range mechanisms.
 
-    - A draw is one use of a mechanism that the analyst chooses from those that remain.
+    - A draw is one use of a mechanism that an adversary chooses from those that remain.
     - A privacy profile is delta as a function of epsilon, stored at the points of a grid. An operator is a function
       that maps the profile of some draws to the profile of one more draw followed by them.
     - If too many combinations of draws may remain, each draw gets a price (a whole number), and only the sum of the
@@ -121,7 +122,7 @@ that the multiple is not below the epsilon."""
 
 @dataclass(frozen=True, slots=True)
 class DrawOrders:
-    """Bounded-range mechanisms that an analyst may use in any order: the input of a dynamic program over these orders.
+    """Bounded-range mechanisms that may be used in any adaptive order: the input of a dynamic program over the orders.
 
     - `groups` are pairs (epsilon, count), which stand for `count` mechanisms with the same epsilon.
     - `prices` is empty, or has one positive whole number for each group: the price of one use.
@@ -261,10 +262,10 @@ def quick_when_priced(groups: Sequence[Group]) -> bool:
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
     """Return whether the delta of bounded-range mechanisms, used in one fixed order, is quick to compute.
 
-    `groups` are the mechanisms as (epsilon, count). Delta is the largest over all mechanisms that the analyst may
-    choose; it is computed on a grid of epsilons. Work is the number of mechanisms times the number of grid points. The
-    result is True if two limits hold: the work is at most `CONFIG.quick_work` on the usual grid, and at most
-    `CONFIG.quick_finer_work` on the finer grid on which all epsilons are grid points.
+    `groups` are the mechanisms as (epsilon, count). Delta is the largest over all mechanisms with these guarantees,
+    each chosen after seeing earlier answers; it is computed on a grid of epsilons. Work is the number of mechanisms
+    times the number of grid points. The result is True if two limits hold: the work is at most `CONFIG.quick_work` on
+    the usual grid, and at most `CONFIG.quick_finer_work` on the finer grid on which all epsilons are grid points.
     """
     # A grid with four times the cells takes up to sixteen times as long: with some hundred uses ten seconds, not one.
     uses = sum(count for _, count in groups)
@@ -336,10 +337,10 @@ def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, fl
     """Return prices for the uses in `groups`, as `DrawOrders`, and a number that says how good the prices are.
 
     `groups` are bounded-range mechanisms as (epsilon, count). A dynamic program bounds the largest delta over all
-    orders in which the analyst may use them. It cannot track which uses remain, because there are too many
-    combinations. So all uses of a group get the same price, a positive whole number, and the program tracks only the
-    sum of the prices of the remaining uses. The program then also allows other sequences of uses with the same total
-    price, so its result is an upper bound. Good prices make this bound small.
+    adaptive orders of them. It cannot track which uses remain, because there are too many combinations. So all uses of
+    a group get the same price, a positive whole number, and the program tracks only the sum of the prices of the
+    remaining uses. The program then also allows other sequences of uses with the same total price, so its result is an
+    upper bound. Good prices make this bound small.
 
     The returned number is a bound on log E[exp(`tilt` L)], where L is the privacy loss of the worst allowed sequence,
     and `tilt` is the rate at which log delta is expected to fall with epsilon. Several prices are tried, and those with
@@ -415,11 +416,12 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def largest_increase(parts: int) -> float:
-            """Return the share by which an epsilon grows at most if all are rounded up to multiples of one grid step.
+            """Return the largest share by which an epsilon grows if all are rounded up to multiples of one grid step.
 
-            The step is the smallest epsilon divided by `parts`, and the epsilons are those of the function around this
-            one. The result is 0.001, for example, if an epsilon of 1 becomes 1.001 and no other epsilon grows by a
-            larger share. The function around this one looks for a number of parts with a small result.
+            The step, the distance of neighbouring grid points, is the smallest epsilon divided by `parts`. The epsilons
+            are those of the mechanisms, a variable of the function around this one. The result is 0.001, for example,
+            if an epsilon of 1 becomes 1.001 and no other epsilon grows by a larger share. The function around this one
+            looks for a number of parts with a small result.
             """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
@@ -532,7 +534,7 @@ def _over_all_orders(
 ) -> Profile:
     """Return the privacy profile of `groups` in their worst adaptive order, followed by the mechanisms of `after`.
 
-    - `groups` are bounded-range mechanisms as (epsilon, count); the analyst uses all of them before those of `after`.
+    - `groups` are bounded-range mechanisms as (epsilon, count); all of them are used before those of `after`.
     - `after` is the profile (delta as a function of epsilon) of the mechanisms used last.
     - `band` says how many grid points a profile needs.
     - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
@@ -603,17 +605,18 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
 def _with_more_uses(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
     """Return a copy of `state` with `more` added to the entry at `index`.
 
-    A state is a tuple with one number for each group of equal bounded-range mechanisms: how many of the group's uses
-    were made. With the result, a dynamic program goes from a state to one with one use more or, if `more` is -1, one
-    use less.
+    A state is a tuple with one number for each group of equal bounded-range mechanisms: how many uses of the group a
+    privacy profile (delta as a function of epsilon) covers. A dynamic program goes with this function from a state to
+    one with one use more or, if `more` is -1, one use less.
     """
     return (*state[:index], state[index] + more, *state[index + 1 :])
 
 
 def pointwise_maximum(options: Sequence[Profile]) -> Profile:
-    """Return the privacy profile of an analyst who may choose among `options`: their largest delta at every epsilon.
+    """Return the pointwise maximum of the privacy profiles `options`: at every epsilon, the largest of their deltas.
 
-    A privacy profile is delta as a function of epsilon. All profiles must be on the same grid of epsilons.
+    It is the profile of an adversary who may choose among the options. A privacy profile is delta as a function of
+    epsilon. All profiles must be on the same grid of epsilons.
     """
     return Profile(
         options[0].step,

@@ -187,13 +187,13 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """A table, and a second array in its memory with shifted rows, for maxima over equal sums of two indices.
+        """A table, and an array with shifted rows that shares its memory, for maxima over equal sums of two indices.
 
         `_maximise_tail` computes one value for each pair (i, j) of a grid cell i and a whole number j. The value
-        belongs to the grid point i + j, and each grid point needs the largest of its values. So the values are written
-        to the second array, whose entry (i, j) is the entry (i, i + j) of the table. The values of the pairs (0, 2),
-        (1, 1) and (2, 0), for example, come to lie in column 2 of the table. The maximum of this column is then the
-        number wanted for the grid point 2.
+        belongs to the grid point i + j, and each grid point needs the largest of its values. The second array makes
+        this quick: its entry (i, j) is the entry (i, i + j) of the table. So values that are written to the pairs (0,
+        2), (1, 1) and (2, 0) of the second array all come to lie in column 2 of the table, and the maximum of this
+        column is the number wanted for the grid point 2.
 
         Both arrays are made once and reused, because making them takes time.
         """

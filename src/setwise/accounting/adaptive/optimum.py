@@ -1,8 +1,9 @@
-"""The largest delta that an adaptive analyst can reach with given mechanisms, bracketed to any accuracy.
+"""The largest delta of given mechanism uses against an adaptive adversary, bracketed to any accuracy.
 
-The mechanisms are used in a fixed order ("ordered") or in any order that the analyst likes ("set-wise"). They are
-grouped into stages, which the analyst goes through one after the other. The privacy profile (delta as a function of
-epsilon) is computed from the last stage to the first:
+The adversary chooses each mechanism, among those with the given guarantee, after seeing earlier answers. The order of
+the guarantees is fixed ("ordered"), or the adversary chooses it too ("set-wise"). Uses are grouped into stages, which
+the adversary goes through one after the other. The privacy profile (delta as a function of epsilon) is computed from
+the last stage to the first:
 
 - A linear stage has mechanisms with fixed dominating pairs. It averages the profile of the later stages over the
   privacy loss of its mechanisms.
@@ -66,13 +67,13 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class OptimumConfig:
-    """Constants for computing the largest delta over adaptive analysts: the first grid, and when to use quick bounds.
+    """Constants for the largest delta over adaptive adversaries: the first grid, and when to use quick bounds.
 
-    Privacy profiles (delta as a function of epsilon) are computed on grids of epsilons. In the texts below the
-    constants, the expected epsilon is a quick estimate for an analyst who does not adapt to earlier answers. Uses have
-    prices if too many combinations of uses can remain: an upper bound then tracks only the sum of the prices of the
-    remaining uses (see `DrawOrders`). No proof depends on these constants; the text below each of them says what it
-    decides.
+    An adaptive adversary chooses mechanisms after seeing earlier answers. Privacy profiles (delta as a function of
+    epsilon) are computed on grids of epsilons. In the texts below the constants, the expected epsilon is a quick
+    estimate for an adversary who does not adapt to earlier answers. Uses have prices if too many combinations of uses
+    can remain: an upper bound then tracks only the sum of the prices of the remaining uses (see `DrawOrders`). No proof
+    depends on these constants; the text below each of them says what it decides.
     """
 
     ahead: float = 1.04
@@ -87,10 +88,9 @@ class OptimumConfig:
     """With at most this many bounded-range uses, the grid extends to the largest possible loss. Such a grid is cheap,
     and is always long enough."""
     many_uses: int = 200
-    """From this many bounded-range uses on, an analyst who does not adapt comes so close to the optimum that its delta
-    serves as the lower bound."""
+    """From this many bounded-range uses on, the delta of an adversary who does not adapt serves as the lower bound."""
     plain_shares: tuple[float, ...] = (0.98, 0.99, 0.995, 1.0, 1.005)
-    """An analyst who does not adapt uses randomized responses with the losses t and t - epsilon, with one t for all.
+    """An adversary who does not adapt uses randomized responses with the losses t and t - epsilon, with one t for all.
     These multiples of the t that is worst at the expected epsilon are tried."""
     least_tilt: float = 0.5
     """Prices of uses are chosen for the rate at which log delta falls with epsilon. This is the smallest such rate, in
@@ -108,8 +108,8 @@ class OptimumConfig:
     """Measured relative width of the bracket for an epsilon, times the squared number of grid cells across the smallest
     epsilon of a mechanism. (For a delta this product is about -log delta.)"""
     atoms_sharpness: float = 5.0
-    """The same product if the analyst begins with Laplace noise or pure-DP uses that have too many losses to enumerate.
-    The bracket is wider then, because some losses of positive probability lie between grid points."""
+    """The same product if the first uses are Laplace noise or pure DP, with too many losses to enumerate. The bracket
+    is wider then, because some losses of positive probability lie between grid points."""
 
 
 CONFIG = OptimumConfig()
@@ -120,9 +120,11 @@ _FAR = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The largest delta over all analysts who go through `stages` in order.
+    """The largest delta over all adversaries who go through `stages` in order.
 
-    - `stages`: each stage is a set of mechanism uses, which the analyst makes in any order. The uses of a stage all
+    An adversary chooses each mechanism, among those with the guarantee of the use, after seeing earlier answers.
+
+    - `stages`: each stage is a set of mechanism uses, which the adversary makes in any order. The uses of a stage all
       have fixed dominating pairs, or all have bounded range.
     - `failure` is a bracket (a certified interval) for the probability that some mechanism fails outright, that is,
       reveals everything.
@@ -142,11 +144,11 @@ class Optimum:
     floor: float | None = None
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return a bracket (a certified interval) for the largest delta at `epsilon` over all analysts.
+        """Return a bracket (a certified interval) for the largest delta at `epsilon` over all adversaries.
 
-        The analysts go through `stages` (sets of mechanism uses) in order. `width` is the wanted width of the bracket,
-        relative to its upper end. If it is None, the default width (in the field `effort`) is aimed for, and a wider
-        bracket is accepted.
+        An adversary goes through `stages` (sets of mechanism uses) in order, and chooses each mechanism after seeing
+        earlier answers. `width` is the wanted width of the bracket, relative to its upper end. If it is None, the
+        default width (in the field `effort`) is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
@@ -170,9 +172,10 @@ class Optimum:
         return Bracket(max(bracket.lower, floor), bracket.upper)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket (certified interval) for the smallest epsilon at which no analyst has a delta above `delta`.
+        """Return a bracket (certified interval) for the smallest epsilon whose largest delta is at most `delta`.
 
-        The analysts go through `stages` (sets of mechanism uses) in order. `width` is the wanted width of the bracket,
+        The delta at an epsilon is the largest over all adversaries, who go through `stages` (sets of mechanism uses) in
+        order and choose each mechanism after seeing earlier answers. `width` is the wanted width of the bracket,
         relative to its upper end. If it is None, the default width (in the field `effort`) is aimed for, and a wider
         bracket is accepted.
 
@@ -198,12 +201,15 @@ class Optimum:
         return Bracket(min(bracket.lower, self._support), min(bracket.upper, self._support))
 
     def reached(self, target: Target) -> float:
-        """Return quickly a lower bound on the largest delta at an epsilon, or on the epsilon at a delta.
+        """Return quickly a lower bound on the delta at a given epsilon, or on the epsilon at a given delta.
 
-        The largest delta is over all analysts who go through the stages (sets of mechanism uses) in order. `target` has
-        the epsilon or the delta that the caller gives, and asks for the other number. The epsilon at a delta is the
-        smallest epsilon at which no analyst has a larger delta. The lower bound comes from a single run on a coarse
-        grid of epsilons, and is usually a few parts in a thousand below the true value.
+        `target` has the given number, and says which of the two is wanted. The delta at an epsilon is the largest over
+        all adversaries, who go through the stages (sets of mechanism uses) in order and choose each mechanism after
+        seeing earlier answers. The epsilon at a delta is the smallest one whose delta, in this sense, is at most the
+        given delta.
+
+        The result comes from a single run on a coarse grid of epsilons, and is usually a few parts in a thousand below
+        the true value.
 
         Raises: `Unattainable` if the coarse grid takes too much work, or if the given delta is not above the
         probability of outright failure (in which everything may be revealed).
@@ -226,9 +232,9 @@ class Optimum:
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
         """Return an upper bound on the delta of the uses of all stages, as a function of epsilon.
 
-        A stage is a set of mechanism uses, and delta is the largest over all analysts who go through the stages in
-        order. The result is a privacy profile: delta on a grid of epsilons. It has upper bounds only. Outright failures
-        (in which everything may be revealed) are not included.
+        A stage is a set of mechanism uses. Delta is the largest over all adversaries, who go through the stages in
+        order and choose each mechanism after seeing earlier answers. The result is a privacy profile: delta on a grid
+        of epsilons. It has upper bounds only. Outright failures (in which everything may be revealed) are not included.
 
         - `epsilon` is about the largest epsilon for which the bound has to be accurate.
         - `tilt` is for adding up losses L of independent uses: their probabilities are weighted by exp(tilt L), to keep
@@ -276,15 +282,16 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return the delta of one analyst who does not adapt to earlier answers, as a function of epsilon; or None.
+        """Return a lower bound on the largest delta, as a function of epsilon; None if it would not be close.
 
-        This delta is a lower bound on the largest delta over all analysts, and is quick to compute. The two are close
-        if there are many bounded-range uses, because adapting then gains little. So the result is None unless there are
-        at least `CONFIG.many_uses` bounded-range uses, all of one epsilon. Only one stage of uses with fixed dominating
-        pairs may come before them, with losses few enough to be listed one by one.
+        The largest delta is over all adversaries, who choose mechanisms after seeing earlier answers. The lower bound
+        is the delta of one simple adversary, who chooses all mechanisms up front; it is quick to compute. With many
+        bounded-range uses, adapting gains little, so the bound is close. It is returned only in this case: there are at
+        least `CONFIG.many_uses` bounded-range uses, all of one epsilon, and before them at most one stage of uses with
+        fixed dominating pairs, whose losses are few enough to be listed one by one.
 
-        `tilt` is the rate at which log delta is expected to fall with epsilon. The analyst uses randomized responses
-        that are about the worst for this rate.
+        The simple adversary uses randomized responses that are about the worst if log delta falls with epsilon at the
+        rate `tilt`.
         """
         # The analyst uses randomized response with the same parameter t for all bounded-range mechanisms. A few t are
         # tried, near the t that is worst if profiles fall like exp(-`tilt` x), and the largest delta is taken.
@@ -331,8 +338,7 @@ class Optimum:
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
         """The bounded-range mechanisms of each stage, as pairs (epsilon, count), in the order of the stages.
 
-        A stage is a set of mechanism uses, which the analyst makes in any order. Stages without bounded-range
-        mechanisms are left out.
+        A stage is a set of mechanism uses, made in any order. Stages without bounded-range mechanisms are left out.
         """
         return [stage.groups for stage in self.stages if isinstance(stage, RangeStage)]
 
@@ -354,7 +360,8 @@ class Optimum:
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
         """Return the mechanisms of one stage as the input of the dynamic program for the upper bound on delta.
 
-        The program computes the largest delta over all orders in which an analyst can use these mechanisms.
+        The program computes the largest delta over all orders, also adaptive ones, in which these mechanisms can be
+        used.
 
         - `groups` are bounded-range mechanisms as (epsilon, count). Very small epsilons are rounded up, which can only
           raise delta.
@@ -371,8 +378,8 @@ class Optimum:
     def _upper_bound_is_exact(self, tilt: float) -> bool:
         """Return whether finer grids of epsilons bring the upper bound on delta as close to the true delta as wanted.
 
-        The true delta is the largest one over all orders in which an analyst can make the uses. The result is False if
-        one of two shortcuts keeps the upper bound above it on every grid:
+        The true delta is the largest one over all orders, also adaptive ones, in which the uses can be made. The result
+        is False if one of two shortcuts keeps the upper bound above it on every grid:
 
         - The smallest epsilons of mechanisms are rounded up, so that grids need fewer points.
         - Each use has a price, and the computation tracks only the sum of the prices of the remaining uses, because
@@ -388,15 +395,15 @@ class Optimum:
         )
 
     def excess(self, tilt: float) -> float:
-        """Return how much looser the upper bound on delta is because two shortcuts let the analyst do too much.
+        """Return how much looser the upper bound on delta is because of two shortcuts in its computation.
 
         - The first shortcut rounds small epsilons of mechanisms up.
-        - The second gives each use a price, and tracks only the sum of the prices of the remaining uses. So it allows
-          the analyst to use some mechanism too often.
+        - The second gives each use a price, and tracks only the sum of the prices of the remaining uses. So orders that
+          use some mechanism more often than allowed are counted too.
 
-        Both enlarge the total privacy loss L of the worst analyst. The result is by how much they raise log
-        E[exp(`tilt` L)]; it is 0 if no shortcut is taken. Divided by `tilt`, it is about the amount by which they raise
-        epsilon. Callers compare bounds by this number, and choose the one that loses least.
+        Both raise the largest log E[exp(`tilt` L)] that the total privacy loss L of all uses can have. The result is by
+        how much; it is 0 if no shortcut is taken. Divided by `tilt`, it is about the amount by which the shortcuts
+        raise epsilon. Callers compare bounds by this number, and choose the one that loses least.
         """
         return math.fsum(
             largest_gain(self._draws(groups, tilt), tilt) - largest_gain(DrawOrders(groups), tilt)
@@ -434,11 +441,11 @@ class Optimum:
 
     @property
     def _begins_with_atoms(self) -> bool:
-        """Whether a finer grid is needed, because single losses of the first stage have positive probability.
+        """Whether brackets need a finer grid, because losses of positive probability are rounded in the first stage.
 
-        The first stage is the set of mechanism uses that the analyst makes first. True if it has pure-DP or Laplace
-        uses (whose losses have positive probability) and too many different total losses to list one by one. The losses
-        are then rounded to the grid, which makes brackets (certified intervals) wider.
+        The first stage is the set of mechanism uses that come first. True if it has pure-DP or Laplace uses (whose
+        losses have positive probability) and too many different total losses to list one by one. The losses are then
+        rounded to the grid, which makes brackets (certified intervals) wider.
         """
         match self.stages[0]:
             case LinearStage(uses=uses):
@@ -465,16 +472,17 @@ class Optimum:
     def _estimate_epsilon(self, delta: float, plain: float) -> float:
         """Return a rough estimate of the optimal epsilon at `delta`, from which the length of a grid is chosen.
 
-        `plain` is an estimate for an analyst who does not adapt to earlier answers. Analysts who adapt may reach an
-        epsilon some percent larger if bounded-range epsilons are 1 or more. So the result is the larger of `plain` and
-        an estimate for analysts who adapt.
+        `plain` is an estimate of the epsilon at `delta` if all mechanisms are chosen up front. An adversary who adapts
+        to earlier answers may reach an epsilon some percent larger if bounded-range epsilons are 1 or more. So the
+        result is the larger of `plain` and an estimate for adversaries who adapt.
         """
         return max(plain, adapting_saddle(self._linear_uses, self._groups).epsilon(delta))
 
     def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial, begin: float = 0.0) -> "_GridSolution":
-        """Return an object that gives the delta of the worst analyst at any epsilon, computed on one grid.
+        """Return an object that gives bounds on the largest delta at any epsilon, computed on one grid of epsilons.
 
-        The grid has equally spaced epsilons. Every analyst goes through `stages` (sets of mechanism uses) in order.
+        The largest delta is over all adversaries, who go through `stages` (sets of mechanism uses) in order. The grid
+        has equally spaced epsilons.
 
         - `about`: the result is accurate near this overall epsilon.
         - `full_tilt`: before losses L of independent uses are added up, their probabilities are weighted by exp(tilt
@@ -495,11 +503,12 @@ class Optimum:
         parts: Callable[[Sequence[Group]], list[DrawOrders]],
         apply: Apply,
     ) -> "_GridSolution":
-        """Return an object that gives the largest delta over all analysts at any epsilon, computed on one grid.
+        """Return an object that gives the largest delta over all adversaries at any epsilon, computed on one grid.
 
-        The analyst goes through `stages` (sets of mechanism uses) in order. The computation goes backwards from the
-        last stage. It starts from the privacy profile (delta as a function of epsilon) of no mechanism. Stage by stage
-        it computes the profile of one more stage followed by the later stages.
+        An adversary goes through `stages` (sets of mechanism uses) in order, and chooses each mechanism after seeing
+        earlier answers. The computation goes backwards from the last stage. It starts from the privacy profile (delta
+        as a function of epsilon) of no mechanism. Stage by stage it computes the profile of one more stage followed by
+        the later stages.
 
         - `step` is the distance of neighbouring points of the grid, which are epsilons.
         - `read` has the smallest and the largest epsilon (may be infinite) at which the result will be read. They
@@ -507,7 +516,7 @@ class Optimum:
         - `tilt` keeps the digits of rare losses: where losses L of independent uses are added up, their probabilities
           are weighted by exp(tilt L).
         - `parts` divides the mechanisms of a bounded-range stage, given as pairs (epsilon, count), into a list of
-          `DrawOrders`. Within one entry of the list, the analyst may use the mechanisms in any order. The entries are
+          `DrawOrders`. Within one entry of the list, the adversary may use the mechanisms in any order. The entries are
           used one after the other, the first entry of the list last.
         - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
           mechanisms of `profile`, and returns the new profile at `size` grid points. The caller chooses whether `apply`
@@ -547,9 +556,10 @@ class Optimum:
 
 @lru_cache(maxsize=8)
 def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Trial, begin: float) -> "_GridSolution":
-    """Return an object that gives bounds on the largest delta over all analysts, computed on one grid of epsilons.
+    """Return an object that gives bounds on the largest delta over all adversaries, computed on one grid of epsilons.
 
-    The analysts go through the stages (sets of mechanism uses) of `optimum` in order.
+    The adversaries go through the stages (sets of mechanism uses) of `optimum` in order, and choose each mechanism
+    after seeing earlier answers.
 
     - `about`: the bounds are accurate near this overall epsilon.
     - `full_tilt`: where losses L of independent uses are added up, their probabilities are weighted by exp(tilt L), to
@@ -591,9 +601,9 @@ def _solved_on_grid(optimum: Optimum, about: float, full_tilt: float, trial: Tri
 class _GridSolution:
     """The result of one computation on a grid of epsilons, from which the largest delta is read at any epsilon.
 
-    The largest delta is over all analysts who go through the stages (sets of mechanism uses) in order. If the
-    mechanisms used first have fixed dominating pairs, their privacy losses are kept apart, and delta is averaged over
-    them only when it is read.
+    The largest delta is over all adversaries, who go through the stages (sets of mechanism uses) in order and choose
+    each mechanism after seeing earlier answers. The mechanisms used first may have fixed dominating pairs. Their losses
+    are then not yet part of the grid: when delta is read at an epsilon x, `rest` is averaged over x minus these losses.
 
     - `upper` is the distribution of these losses, rounded so that delta can only rise. The distribution has only the
       loss 0 if the mechanisms used first have bounded range.
@@ -611,22 +621,24 @@ class _GridSolution:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the bracket (a certified interval) for the largest delta at `epsilon` over all analysts.
+        """Return the bracket (a certified interval) for the largest delta at `epsilon` over all adversaries.
 
-        The analysts go through the stages (sets of mechanism uses) for which this object was computed. The probability
-        of outright failure (in which everything may be revealed) is included.
+        The adversaries go through the stages (sets of mechanism uses) for which this object was computed. The
+        probability of outright failure (in which everything may be revealed) is included.
         """
         above, below = self._above(epsilon), self._below(epsilon)
         return either_fails(self.failure, Bracket(min(above, below), above))
 
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
-        """Return lower and upper bounds on the smallest epsilon at which no analyst has a delta above `delta`.
+        """Return lower and upper bounds on the smallest epsilon whose largest delta is at most `delta`.
+
+        The delta at an epsilon is the largest over all adversaries.
 
         - `near` is the relative accuracy of the upper bound.
         - `guess` is the epsilon at which the search starts.
 
-        The grid covers epsilons up to some largest one. If some analyst's delta may still be above `delta` at that end,
-        the bounds are 0 and infinity, and the caller needs a longer grid.
+        The grid covers epsilons up to some largest one. If the largest delta may still be above `delta` there, the
+        bounds are 0 and infinity, and the caller needs a longer grid.
         """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
@@ -639,7 +651,7 @@ class _GridSolution:
         )
 
     def _above(self, epsilon: float) -> float:
-        """Return an upper bound on the largest delta at `epsilon` over all analysts, if no mechanism fails outright.
+        """Return an upper bound on the largest delta at `epsilon` over all adversaries, if no mechanism fails outright.
 
         In an outright failure, everything may be revealed. The caller adds the probability of such failures.
         """
@@ -647,7 +659,7 @@ class _GridSolution:
         return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        """Return a certified lower bound on the delta that the worst analyst reaches at `epsilon`.
+        """Return a certified lower bound on the largest delta at `epsilon` over all adversaries.
 
         Outright failures, in which everything may be revealed, are not included here; the caller adds their
         probability.

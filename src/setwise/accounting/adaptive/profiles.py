@@ -226,7 +226,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """The privacy profile (delta as a function of epsilon) of the mechanisms that an analyst uses last.
+    """The privacy profile (delta as a function of epsilon) of the mechanisms that are used last.
 
     Earlier mechanisms are added to it one by one. `variance` is the variance of the privacy loss of these last
     mechanisms, and `support` their largest loss.

@@ -100,7 +100,7 @@ CONFIG = RefinementConfig()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Parameters of one run of the computation of the largest delta over all analysts, on one grid of epsilons.
+    """Parameters of one run of the computation of the largest delta over all adversaries, on one grid of epsilons.
 
     - `cells` is the number of grid cells between 0 and the smallest epsilon of a mechanism.
     - `stretch` is the length of the grid, as a multiple of the default length.

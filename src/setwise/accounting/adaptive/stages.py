@@ -1,9 +1,9 @@
 """Stages of an interaction, and how a linear stage changes a privacy profile (delta as a function of epsilon).
 
-An analyst goes through the stages in order. A linear stage is a set of mechanisms with fixed dominating pairs. Let f be
-the profile of all later stages, and L the privacy loss of the linear stage. Then the linear stage followed by the later
-ones has the profile E[f(x - L)] at the epsilon x. A bounded-range stage is a set of bounded-range mechanisms in any
-adaptive order; dynamic_program.py computes its profile.
+An adversary goes through the stages in order, and chooses each mechanism after seeing earlier answers. A linear stage
+is a set of mechanisms with fixed dominating pairs. Let f be the profile of all later stages, and L the privacy loss of
+the linear stage. Then the linear stage followed by the later ones has the profile E[f(x - L)] at the epsilon x. A
+bounded-range stage is a set of bounded-range mechanisms in any adaptive order; dynamic_program.py computes its profile.
 """
 
 import math
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 class StageConfig:
     """Constants that decide how finely the privacy losses of one stage are tabulated.
 
-    An analyst goes through stages, which are sets of mechanism uses. The constants are for stages of mechanisms with
+    Stages are sets of mechanism uses, made one set after the other. The constants are for stages of mechanisms with
     fixed dominating pairs. The losses of such a stage may be rounded to a lattice (equally spaced losses), which adds
     variance to the stage's total loss. A tolerance is the largest ratio allowed of this added variance to the variance
     of the total loss. No proof depends on the constants, because bounds allow for the rounding.
@@ -41,13 +41,11 @@ class StageConfig:
     """Largest number of different total losses of a stage that are listed exactly. A stage with more losses is rounded
     to a lattice."""
     first_tolerance: float = 0.01
-    """Tolerance for the stage that the analyst goes through first, if one grid cell spans the smallest epsilon. With n
-    such cells, the tolerance is this number divided by n^2. The grid of epsilons itself adds about 80 times as much
-    error, so this rounding does not matter.
-    """
+    """Tolerance for the first stage, if one grid cell spans the smallest epsilon. With n such cells, the tolerance is
+    this number divided by n^2. The grid of epsilons itself adds about 80 times as much error, so this rounding does not
+    matter."""
     last_tolerance: float = 1e-6
-    """Tolerance for the stage that the analyst goes through last. It can be small, because that stage is tabulated only
-    once."""
+    """Tolerance for the last stage. It can be small, because that stage is tabulated only once."""
     middle_tolerances: tuple[float, ...] = (4e-5, 6e-4, 1e-2)
     """Tolerances to try for a stage between the first and the last, finest first. A stage reads the privacy profile of
     later stages (delta as a function of epsilon) once for each grid point and each of its losses. The finest tolerance
@@ -72,7 +70,7 @@ _BENT = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class LinearStage:
-    """A stage (one step of an analyst's interaction) whose mechanisms have fixed dominating pairs.
+    """A stage (a set of mechanism uses, one of several made in order) whose mechanisms have fixed dominating pairs.
 
     `uses` are pairs (noise, count). The order of the uses within a stage does not matter: each use replaces the privacy
     profile of later uses (delta as a function of epsilon) by its average over the use's own privacy loss. Averages may
@@ -93,15 +91,17 @@ class LinearStage:
     def support(self) -> float:
         """The largest total privacy loss that the mechanism uses of this stage can have, or infinity.
 
-        A stage is a set of mechanism uses; the analyst goes through several stages in order. The delta of this stage
-        alone is 0 at every epsilon from the returned loss on. So a grid of epsilons may end there.
+        A stage is a set of mechanism uses, one of several made in order. The delta of this stage alone is 0 at every
+        epsilon from the returned loss on. So a grid of epsilons may end there.
         """
         return largest_loss(self.uses)
 
 
 @dataclass(frozen=True, slots=True)
 class RangeStage:
-    """A stage (one step of an analyst's interaction) of bounded-range mechanisms, used in any adaptive order.
+    """A stage (a set of mechanism uses, one of several made in order) of bounded-range mechanisms.
+
+    The mechanisms are used in any adaptive order.
 
     `groups` are pairs (epsilon, count), which stand for `count` mechanisms, each with epsilon-bounded range.
     """
@@ -131,10 +131,10 @@ Stage = LinearStage | RangeStage
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
     """Return the mechanisms of a batch as stages, in an order that gives a close upper bound on the batch's delta.
 
-    In a batch, all mechanisms are chosen up front. An analyst may also use the same mechanisms one stage after the
-    other, and adapt to earlier answers. The largest delta over all such analysts is at least the delta of the batch,
-    and so is an upper bound on it. The bound is only a little too large in the order returned here: bounded-range
-    mechanisms first, those with the largest epsilon before the others, and `linear` last.
+    In a batch, all mechanisms are chosen up front. If an adversary uses the same mechanisms in stages, one after the
+    other, and may adapt each choice to earlier answers, the largest delta is at least that of the batch. So it is an
+    upper bound. The bound is only a little too large in the order returned here: bounded-range mechanisms first, those
+    with the largest epsilon before the others, and `linear` last.
 
     `groups` are bounded-range mechanisms as (epsilon, count), and `linear` are mechanisms with fixed dominating pairs.
     """
@@ -160,7 +160,7 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
 
 
 def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return an approximation of the total privacy loss of all uses of an analyst who adapts to earlier answers.
+    """Return an approximation of the total privacy loss of all uses, if an adversary adapts to earlier answers.
 
     Callers estimate delta or the overall epsilon from the approximation, for example to choose the length of a grid. No
     bound depends on the approximation.
@@ -205,7 +205,7 @@ def losses(
 
 
 def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
-    """Return the privacy profile (delta as a function of epsilon) of `stage`, which an analyst goes through last.
+    """Return the privacy profile (delta as a function of epsilon) of `stage`, the last of all stages.
 
     The profiles of earlier stages are computed from the result.
 

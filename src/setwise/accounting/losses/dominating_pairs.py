@@ -264,12 +264,12 @@ def on_lattice(noise: KnownNoise, step: float) -> bool:
 
 
 def variance_and_continuous_mass(noise: KnownNoise) -> tuple[float, float]:
-    """Return (approximate variance of the loss of one use of `noise`, probability of the continuous part of the loss).
+    """Return (approximate variance of the loss of one use of `noise`, probability that the loss is continuous).
 
-    The continuous part consists of losses that have no positive probability by themselves. Callers round losses to a
-    lattice (equally spaced losses): the continuous part is always changed, while a loss of positive probability can be
-    a lattice point, which needs no rounding. All losses of integer Gaussian noise count as continuous, because there
-    are so many of them.
+    A loss is continuous if it has no positive probability by itself. Callers round losses to a lattice (equally spaced
+    losses): rounding always changes continuous losses, while a loss of positive probability can be a lattice point,
+    which needs no rounding. All losses of integer Gaussian noise count as continuous, because there are so many of
+    them.
     """
     # Other losses are multiples of `loss_unit`.
     match noise:

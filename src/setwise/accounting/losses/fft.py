@@ -154,10 +154,10 @@ def sums(parts: Sequence[EqualLosses], window: Window, *, from_above: bool) -> A
         privacy loss. The bound is Chernoff's, E[exp(r S)] exp(-r `end`) with r = `further`, but at most 1.
 
         - `cut`: False if S cannot lie beyond this end; the result is then 0.
-        - `further`: every r of at least `tilt` gives a valid bound for the right end of the window, and every r of at
-          most `tilt` for the left end.
-        - `tilt` and `height`: if they are given, the probability of each value s of S is first weighted by exp(tilt s -
+        - `tilt` and `height`: if they are given, the probability of each value s of S is weighted by exp(tilt s -
           height), and the result bounds the weighted probability beyond `end`.
+        - `further` is the r of the bound: at least `tilt` for the right end of the window, and at most `tilt` for the
+          left end. (Without weights `tilt` is 0.)
         """
         # The bound is E[exp(`further` S)] exp(-`further` * `end`), for the weighted probability.
         exponent = cumulant(parts, further) - height - (further - tilt) * end

@@ -194,7 +194,7 @@ class Saddle:
         """Return (log E[exp(tilt L)], mean, variance) of the total privacy loss L of all uses in `parts` and `ranges`.
 
         Mean and variance are computed with the probability of each L weighted by exp(`tilt` L). `ranges` are the
-        bounded-range uses. Each of them is counted as slightly more than one use, because an analyst who adapts to
+        bounded-range uses. Each of them is counted as slightly more than one use, because an adversary who adapts to
         earlier answers gains a little.
         """
         height = mean = variance = 0.0

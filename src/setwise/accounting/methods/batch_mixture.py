@@ -212,9 +212,11 @@ class BatchMixture:
 def batch_mixture(
     groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]], failure: Bracket
 ) -> BatchMixture | None:
-    """Return the object that bounds the delta of a batch, or None if the batch has too many joint outcomes to sum.
+    """Return the object that bounds the delta of a batch; None if it would have to sum over too many joint outcomes.
 
-    In a batch, all mechanisms are chosen up front.
+    In a batch, all mechanisms are chosen up front. In the worst case the bounded-range mechanisms are randomized
+    responses with two outcomes each, and a joint outcome says, for each epsilon, how many of them had the first
+    outcome.
 
     - `groups` are bounded-range mechanisms as (epsilon, count).
     - `linear` are mechanisms with fixed dominating pairs, as (noise, count).

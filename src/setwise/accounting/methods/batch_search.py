@@ -22,10 +22,12 @@ Choice = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class BatchSearchConfig:
-    """Constants of the search for the randomized responses of a batch that give the largest delta.
+    """Constants of the search for the worst batch, in which bounded-range mechanisms are randomized responses.
 
-    A batch is a set of mechanisms that are all chosen up front. Its responses of equal epsilon have one common
-    parameter t, and their losses are t and t - epsilon. The texts below the constants use these words:
+    A batch is a set of mechanisms that are all chosen up front. The worst epsilon-bounded-range mechanism is a
+    randomized response, whose privacy loss is t or t - epsilon. Mechanisms of equal epsilon have the same t, and the
+    search looks for the t of each epsilon with which the batch has the largest delta. The texts below the constants use
+    these words:
 
     - A choice has one t for each distinct epsilon.
     - A climb changes one t after the other, as long as delta rises. The steps by which it changes t are shares of
@@ -169,7 +171,7 @@ class BatchSearch:
         return None
 
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
-        """Return (bracket, choice): the largest overall epsilon at `delta` that was found, and where it was found.
+        """Return (bracket, choice): a large overall epsilon at `delta`, and the choice of parameters that has it.
 
         The mechanisms of the batch, all chosen up front, are randomized responses. `choice` has one parameter t for
         each distinct epsilon of the mechanisms: all mechanisms of this epsilon have the two privacy losses t and t -

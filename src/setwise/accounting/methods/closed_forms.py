@@ -295,7 +295,7 @@ _RELATIVE_ERROR = 1e-13
 class ThreeMechanisms:
     """The largest delta of three mechanisms in a fixed order: one epsilon-DP and two epsilon-bounded-range mechanisms.
 
-    The analyst chooses each mechanism after seeing earlier answers; the largest delta is over all analysts. All three
+    The largest delta is over all adversaries, who choose each mechanism after seeing earlier answers. All three
     mechanisms have the same `epsilon`. There are three orders, because the epsilon-DP mechanism may come first, second
     or last.
 
@@ -318,14 +318,14 @@ class ThreeMechanisms:
         return math.expm1(t - self.epsilon) / math.expm1(-self.epsilon)
 
     def _one_left(self, t: float) -> float:
-        """Return the largest delta of one epsilon-bounded-range mechanism alone, at overall epsilon 2 `t` - epsilon.
+        """Return the largest delta of one epsilon-bounded-range mechanism at overall epsilon x = 2 `t` - epsilon.
 
-        This delta is q^2 (1 - exp(-epsilon)) with q = (1 - e^(t - epsilon)) / (1 - e^-epsilon). For example, it is 0
+        The mechanism is the last of the three, and x is the overall epsilon of all three minus the losses of the first
+        two. The worst mechanism at x is generalized randomized response with the parameter `t` = (epsilon + x) / 2, so
+        callers pass this t instead of x.
+
+        The result is q^2 (1 - exp(-epsilon)) with q = (1 - e^(t - epsilon)) / (1 - e^-epsilon). For example, it is 0
         for t = epsilon, where q is 0.
-
-        The closed forms for three mechanisms need it for the mechanism that is used last. Its overall epsilon is that
-        of all three mechanisms minus the losses of the first two; the caller passes the t that belongs to this
-        difference.
         """
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
@@ -388,9 +388,9 @@ class ThreeMechanisms:
         """Return the largest delta of the three mechanisms at overall epsilon `g` if a bounded-range one is first.
 
         The pure DP mechanism comes second, and the other bounded-range mechanism third; all three have the field
-        `epsilon`. If the second and the third change places, delta is the same. The largest is over all analysts, who
-        choose each mechanism after seeing earlier answers. The result is a bracket (a certified interval) that covers
-        rounding errors.
+        `epsilon`. If the second and the third change places, delta is the same. The largest is over all adversaries,
+        who choose each mechanism after seeing earlier answers. The result is a bracket (a certified interval) that
+        covers rounding errors.
 
         Raises: `InvalidParameter` if `g` is negative.
         """
@@ -441,7 +441,7 @@ def _check(g: float) -> None:
 def three_in_order(uses: Sequence[Use]) -> Callable[[float], Bracket] | None:
     """Return the largest delta, as a function of the overall epsilon, of one pure DP and two bounded-range uses.
 
-    The uses are made in the order of `uses`, and the analyst chooses each mechanism after seeing earlier answers. The
+    The uses are made in the order of `uses`, and an adversary chooses each mechanism after seeing earlier answers. The
     function returns a bracket (a certified interval). The result is None if `uses` are other uses, or if their epsilons
     differ, because no closed form is known then.
     """

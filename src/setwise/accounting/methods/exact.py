@@ -229,7 +229,7 @@ def pure_sum(uses: Iterable[Use], interaction: Interaction) -> CertifiedBound:
     """Return the bound on epsilon of all `uses` together at delta = 0: the sum of their largest losses.
 
     The upper end is infinite if some use has an unbounded loss or can fail outright (reveal everything). `interaction`
-    says what the analyst may choose after seeing earlier answers. The bound holds for every interaction, so
+    says what an adversary may choose after seeing earlier answers. The bound holds for every interaction, so
     `interaction` is only recorded in the result.
 
     >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper

@@ -1,13 +1,13 @@
 """Bound of many uses by one Gaussian mechanism: a single number, mu squared, instead of a privacy profile.
 
-The mu squared of a Gaussian mechanism is (sensitivity / sigma)^2; write G_v for the Gaussian with mu^2 = v. A use is
-replaced together with all later uses, which G_v stands for: the use b has a price c(b, v), such that G_{v + c}
-dominates b followed by G_v.
+The mu squared of a Gaussian mechanism is (sensitivity / sigma)^2; write G_v for the Gaussian with mu^2 = v. The uses
+are replaced one by one, from the last to the first. If G_v stands for all later uses, the use b has the price c(b, v),
+a number c such that G_{v + c} dominates b followed by G_v. So the mu squared that replaces all uses is the sum of their
+prices.
 
-Several uses are replaced by adding up such prices, from the last use to the first. The largest sum over all orders of
-the uses is v(E) for a multiset E of uses: v(no uses) = 0, and v(E) is the maximum over the first use b in E of v(E
-without b) + c(b, v(E without b)). So G_{v(E)} dominates the uses in every adaptive order (docs/optimal-composition.md,
-"The Gaussian majorant").
+The sum depends on the order of the uses. Its maximum over all orders of a multiset E is v(E): v(no uses) = 0, and v(E)
+is the maximum over the first use b in E of v(E without b) + c(b, v(E without b)). So G_{v(E)} dominates the uses in
+every adaptive order (docs/optimal-composition.md, "The Gaussian majorant").
 
 The price of a bounded-range use of large epsilon is far above what the use reveals. So the privacy profile of such uses
 is computed on a grid, and only the other uses are replaced by a Gaussian.

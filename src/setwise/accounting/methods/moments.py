@@ -1,6 +1,6 @@
 """Composition by moments of the privacy loss: bounds that cover every kind of guarantee, in any adaptive order.
 
-The bounds depend only on sums over the uses, so the analyst may use them in any order (the paper's lem:genbound). Only
+The bounds depend only on sums over the uses, so an adversary may use them in any order (the paper's lem:genbound). Only
 uses that are not Gaussian are bounded by their moments; Gaussian uses are composed exactly. Let f be a bound on the
 delta of the other uses as a function of epsilon, and L the privacy loss of the Gaussian uses. Then the delta of all
 uses at epsilon is at most the average of f(epsilon - L), in any order (docs/optimal-composition.md, "Classes beside
@@ -145,7 +145,7 @@ _ORDERS = np.concatenate(([0.05, 0.2, 0.4], np.linspace(0.6, 1.6, 31), [2.0, 3.0
 
 @dataclass(frozen=True, slots=True)
 class ClassesBesideGaussian:
-    """Uses that together are (xi, rho)-zCDP, and one Gaussian mechanism, for a bound on the delta of both together.
+    """Uses that together are (xi, rho)-zCDP beside one Gaussian mechanism: their delta together has an upper bound.
 
     `sigma` is the standard deviation of the Gaussian noise divided by its l2-sensitivity. `failure` is a bracket for
     the probability of outright failure (in which everything may be revealed); the zCDP holds given no such failure.
