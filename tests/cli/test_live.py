@@ -71,6 +71,34 @@ def test_items_windows_tops_csv_and_pictures(live, tmp_path):
     assert (tmp_path / "reach.svg").read_text().startswith("<?xml")
 
 
+def test_intervals_are_said_to_hold_the_number_counted_where_items_of_a_user_are_left_out(live, setwise, tmp_path):
+    """An interval that was said to hold the true number left out 167 of 1,675 users."""
+    from setwise.live.series import find_live
+
+    left_out = "Of each user at most 1 item counts, the first in order of time; others are left out, so the table's own"
+    (tmp_path / "domain.txt").write_text("x\ny\n")
+    for name, words, holds in (
+        ("one", ["--contributions", "1"], "number counted"),
+        ("both", ["--domain", "domain.txt"], "exact number"),
+    ):
+        options = [word for word in OPEN if word not in ("--contributions", "2") or name == "both"]
+        opening = " ".join(live(options[0], name, *options[2:], *words).stdout.replace("│", " ").split())
+        assert f"users of the {holds} in every period, 95 times in 100" in opening
+        assert ("of each user at most 1 item counts, so the table's own totals can be larger" in opening) is (
+            name == "one"
+        )
+        live("update", name)
+        shown = live("show", name).stdout
+        assert f"Each interval holds the {holds} 95 times in 100." in shown
+        measures = {row["measure"] for row in csv.DictReader(io.StringIO(live("show", name, "--csv").stdout))}
+        assert all(f"Each interval holds the {holds} 95 times in 100." in measure for measure in measures)
+        with Ledger.open("setwise.db") as ledger:
+            view = find_live(ledger, name).view()
+            drawn = view.picture().figure.get_supxlabel().replace("\n", " ")
+        assert f"Each band holds the {holds} 95 times in 100." in drawn
+        assert (left_out in shown) is (left_out in drawn) is (name == "one")
+
+
 def test_a_preview_is_free(live, tmp_path):
     done = live(*OPEN, "--preview")
     assert "Preview of reach" in done.stdout

@@ -189,7 +189,7 @@ def _print_view(view: "SeriesView", on: str | None) -> None:
     hidden = len(view.lines) - len(rows)
     if hidden:
         print(f"{hidden} more item(s): --csv or --json has all")
-    print(f"{view.left_out} Each interval holds the true number 95 times in 100.")
+    print(" ".join(filter(None, (view.left_out, view.confidence_note()))))
     print(f"{len(view.periods)} period(s) were released, {view.remaining} remain. {view.promise()}")
 
 

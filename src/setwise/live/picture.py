@@ -59,7 +59,7 @@ def draw_series(view: "SeriesView") -> Picture:
             axes.set_visible(False)
     left_out = f" The {len(lines)} largest of {len(view.lines)} items." if len(lines) < len(view.lines) else ""
     figure.suptitle(plain_text(f"{view.name}: {view.measure}"), fontsize=11, x=0.01, ha="left")
-    note = f"Each band holds the true number 95 times in 100.{left_out} {view.left_out} {view.promise()}"
+    note = f"{view.confidence_note('band')}{left_out} {view.left_out} {view.promise()}"
     figure.supxlabel("\n".join(wrap(note, NOTE_WIDTH)), fontsize=7, color="0.35", x=0.01, ha="left")
     return Picture(figure)
 

@@ -128,6 +128,10 @@ class SeriesTerms:
         """
         return self.contributions if self.domain is None else min(self.contributions, len(self.domain))
 
+    def is_bounded(self) -> bool:
+        """Return whether groups of a user may be left out: False if there are at most `contributions` public groups."""
+        return self.domain is None or self.contributions < len(self.domain)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the terms of the series as a dict of JSON values, the form that the ledger's audit log stores."""
         names = (slot for slot in SeriesTerms.__slots__ if getattr(self, slot) is not None)

@@ -59,7 +59,8 @@ class SeriesView:
     - `window` is None for running totals.
     - `every` is the length of a period (such as "week").
     - `unit` is the unit of privacy (such as "user").
-    - `contributions` is the most groups in which one user counts.
+    - `contributions` is the most groups in which one user counts; None if no group of a user can be left out, because
+      there are no more public groups than that.
     - `periods` are the first days of the released periods.
     - `remaining` is the number of periods not released yet.
     - `lines` has one `Line` of estimates with intervals per group.
@@ -79,7 +80,7 @@ class SeriesView:
     delta: float
     spent: tuple[Use, ...]
     matrix: str
-    contributions: int
+    contributions: int | None
     remaining: int
 
     @property
@@ -94,11 +95,18 @@ class SeriesView:
     def left_out(self) -> str:
         """A sentence for readers that says in how many groups a user (or a user's day) counts at most.
 
-        The sentence adds that further groups of the user are left out.
+        The sentence adds that further groups of the user are left out, and what this does to the numbers. It is "" if
+        no group can be left out.
         """
-        counted = "user" if self.unit == Unit.USER else "day of a user"
-        items = "1 item counts" if self.contributions == 1 else f"{self.contributions} items count"
-        return f"Of each {counted} at most {items}, the first in order of time; others are left out."
+        if self.contributions is None:
+            return ""
+        items = _items_counted(self.unit, self.contributions)
+        return f"{items}, the first in order of time; others are left out, so the table's own numbers can be larger."
+
+    def confidence_note(self, what: str = "interval") -> str:
+        """Return a sentence for readers on how often each interval holds which number; `what` may also be "band"."""
+        number = "exact number" if self.contributions is None else "number counted"
+        return f"Each {what} holds the {number} 95 times in 100."
 
     def promise(self) -> str:
         """Return the privacy promise of the series in words: what is protected (such as users), epsilon, delta."""
@@ -159,9 +167,10 @@ class SeriesView:
     def to_csv(self) -> str:
         """Return CSV text with one line for each group and period: period, item (the group), value, low, high, measure.
 
-        `low` and `high` are the ends of the 95% interval, and `measure` says what is counted and protected.
+        `low` and `high` are the ends of the 95% interval, and `measure` says what is counted, left out and protected.
         """
-        measure = f"{self.measure}. {self.left_out} {self.promise().partition('. ')[0]}"
+        sentences = (f"{self.measure}.", self.left_out, self.confidence_note(), self.promise().partition(". ")[0])
+        measure = " ".join(filter(None, sentences))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["period", "item", "value", "low", "high", "measure"])
@@ -225,19 +234,26 @@ def view_of(
         delta=delta,
         spent=totals.uses(),
         matrix=str(terms.shape()),
-        contributions=terms.contributions,
+        contributions=terms.contributions if terms.is_bounded() else None,
         remaining=terms.periods - len(released.periods),
     )
 
 
+def _items_counted(unit: str, contributions: int) -> str:
+    """Return "Of each user at most 10 items count": the most groups of one protected unit that a live series counts."""
+    counted = "user" if unit == Unit.USER else "day of a user"
+    return f"Of each {counted} at most {'1 item counts' if contributions == 1 else f'{contributions:,} items count'}"
+
+
 def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
-    """Return a phrase for people: how far the numbers of a live series may be from the truth, at 95% confidence.
+    """Return a phrase for people: how far the numbers of a live series may be from those counted, at 95% confidence.
 
     A live series is a set of noisy user counts; `terms` say what it counts, and `totals` is its noise mechanism. If the
     groups are private, the phrase also says about how many users a group needs to be shown in the last period.
     """
     radius, counted = math.ceil(totals.radii(CONFIDENCE)[-1]), "users" if terms.unit == Unit.USER else "user-days"
-    words = f"totals within {radius:,} {counted} of the truth in every period, 95 times in 100"
+    number = "number counted" if terms.is_bounded() else "exact number"
+    words = f"totals within {radius:,} {counted} of the {number} in every period, 95 times in 100"
     if terms.window is not None:
         words += f"; windows of {terms.window} within {math.ceil(totals.radii(CONFIDENCE, terms.window)[-1]):,}"
     elif terms.purpose == "periods":
@@ -245,4 +261,7 @@ def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
         words = f"single periods within {single:,} {counted}, 95 times in 100; {words}"
     if totals.failure is not None:
         words += f"; an item is shown from about {math.ceil(totals.thresholds()[-1]):,} {counted} on"
+    if terms.is_bounded():
+        items = _items_counted(terms.unit, terms.contributions)
+        words += f"; {items[:1].lower()}{items[1:]}, so the table's own totals can be larger"
     return words

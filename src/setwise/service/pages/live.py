@@ -77,7 +77,12 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
         last=view.periods[place] if view.periods else None,
         periods=view.periods,
         released=len(view.periods),
-        view={"measure": view.measure, "left_out": view.left_out, "promise": view.promise()},
+        view={
+            "measure": view.measure,
+            "left_out": view.left_out,
+            "confidence": view.confidence_note("band"),
+            "promise": view.promise(),
+        },
     )
 
 
