@@ -146,8 +146,8 @@ class ContributionSearch:
         """The privacy guarantee of releasing the noisy number of users in every bin: (1 / scale)-DP.
 
         A bin is a range of numbers of groups (or rows) per user, and `scale` the scale, in users, of the Laplace noise
-        on its number of users. The guarantee holds because a user is in one bin, or divided between two, and so changes
-        all the numbers together by 1.
+        on its number of users. The guarantee holds because a user is in one bin, or divided between two, and so adds 1
+        to the numbers of users of all bins together.
         """
         return PureDP(epsilon=float_above(UNITS / self._noise.scale))
 
@@ -359,15 +359,16 @@ class ContributionSearch:
 def _noise_of_shares(
     ends: tuple[int, ...], bound: int, of_first: int, scale: float
 ) -> tuple[NDArray[np.float64], "LaplaceSums"]:
-    """Return (weights, noise), by which the caller tests which shares of left-out pairs the noise can explain.
+    """Return (weights, noise): what is needed to test which shares of left-out pairs the noisy numbers allow.
 
     A pair is a user and one of the user's groups. A contribution bound leaves out the pairs beyond a user's first
-    `bound` groups. The share p is possible if (pairs left out) - p (all pairs), computed from noisy numbers of users,
-    is so close to 0 that the noise explains it. The possible shares make up the confidence interval.
+    `bound` groups. If their share is p, then (pairs left out) - p (all pairs) is 0. Computed from noisy numbers of
+    users, the difference is not 0, but so small that noise explains it. The shares p for which noise explains it make
+    up a confidence interval.
 
-    - The weights are an array with a row for each share p in `SHARES` and a column for each bin (a range of numbers of
-      groups per user). A row, multiplied by the bins' numbers of users, gives the difference above.
-    - The noise is the distribution of each row's difference if the exact difference is 0.
+    - The weights have a row for each share p in `SHARES` and a column for each bin (a range of numbers of groups per
+      user). A row times the noisy numbers of users in the bins gives the difference for p.
+    - The noise has, for each row, the distribution of the difference if p is the true share.
     - `ends` has the most groups of a user in each bin.
     - `of_first`: a user with more groups counts as if they had this many.
     - `scale` is the noise scale of one bin, in 1,024ths of a user (`UNITS`).
@@ -423,9 +424,10 @@ def _standing_radii(scale: Fraction, bins: int, chance: Fraction) -> tuple[float
 def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
     """Return the search for a good limit on how many rows of a user count in one group.
 
-    The search chooses a limit from 2 to `most` rows. A limit of 1 is never chosen, because the answer would then be the
-    number of users. The search counts the users in each bin (a range of numbers of rows), and adds Laplace noise of
-    scale `scale` to each number. A user adds 1 to these numbers in all, so one search is (1 / scale)-DP.
+    The search chooses a limit from 2 to `most` rows. It never chooses 1: if only one row of each user counted, the
+    number of rows would be the number of users. The search counts the users in each bin (a range of numbers of rows),
+    and adds Laplace noise of scale `scale` to each number. A user adds 1 to these numbers in all, so one search is (1 /
+    scale)-DP.
     """
     return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
 

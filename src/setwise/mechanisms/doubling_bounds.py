@@ -180,8 +180,8 @@ class DoublingBounds:
 
         - `counts` has the exact number of values in each of the 171 bins.
         - `noise_at(bound)`, for a sum: the error that noise adds if `bound` is the larger absolute clipping bound.
-        - `noise_of_width`, for a mean: the error that noise adds to the sum of the values, divided by the distance
-          between the two bounds; the noise is in proportion to this distance.
+        - `noise_of_width`, for a mean: the noise on the sum of the values is in proportion to the distance between the
+          two bounds, and this is its error for a distance of 1.
 
         Without `noise_at` and `noise_of_width`, the bounds are the outer ends of the outermost bins that are taken to
         have values. With one of the two, each bound is moved outwards to where this error plus the estimated clipped

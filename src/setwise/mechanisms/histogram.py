@@ -48,8 +48,9 @@ class Histogram:
     def ranked(self, most: int) -> "Histogram":
         """Return the histogram of the `most` labels with the highest positive counts, highest first.
 
-        Labels are group keys. Equal counts are ordered by label, and not by chance. Otherwise two tables that differ in
-        one user could give lists that differ in more than the groups of this user, and noise would not hide the user.
+        Labels are group keys. Equal counts are ordered by label. So one more user in the table can bring only their own
+        groups into the list. If ties were broken by chance, other groups could enter it too, which noise that hides a
+        user's own groups would not hide.
         """
         if self._is_ranked():
             return self if len(self) <= most else self.first(most)

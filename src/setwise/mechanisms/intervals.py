@@ -110,8 +110,9 @@ def share_interval(passing: NDArray[np.intp]) -> tuple[float, float]:
 
     The shares 0%, 0.2%, 0.4%, ..., 100% in `SHARES` were tested. `passing` has the indices of those that noise can
     explain, in ascending order. The interval reaches one step of 0.2% further than these, because a share between two
-    tested ones may be explained, too. For contribution bounds, the step also covers a rounding error: users are counted
-    in 1,024ths, which changes no number of pairs by more than 0.05%. The interval is (0, 1) if `passing` is empty.
+    tested ones may be explained, too. For contribution bounds, the step also covers a rounding error: users are divided
+    between bins in 1,024ths, and this rounding changes the number of a user's pairs by at most 0.05%. The interval is
+    (0, 1) if `passing` is empty.
     """
     if not len(passing):
         return 0.0, 1.0

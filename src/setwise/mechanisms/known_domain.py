@@ -181,9 +181,9 @@ def _check_pick(mechanism: "Exponential | PermuteAndFlip") -> None:
 class Exponential:
     """The exponential mechanism: picks a candidate with probability proportional to exp(epsilon * score / score_range).
 
-    One pick has epsilon-bounded range. Adding or removing one user changes the scores of some candidates more than
-    those of others. `score_range` bounds the largest of these changes minus the smallest, which may be negative. For
-    example, it is s if one user changes all scores in one direction and by at most s.
+    The privacy loss of one pick has epsilon-bounded range. Adding or removing one user changes each score by some
+    amount; `score_range` bounds the largest of these changes minus the smallest, which may be negative. For example, it
+    is s if one user changes all scores in one direction and by at most s.
 
     Theorem: DongDuRo19.
     """
@@ -214,11 +214,15 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermuteAndFlip:
-    """Permute-and-flip: picks one candidate under pure epsilon-DP.
+    """Permute-and-flip: picks one candidate under pure epsilon-DP, by one coin for each candidate (see `pick`).
 
     At the same epsilon, the picked score is on average at least as close to the highest score as with `Exponential`.
-    But a pick has no bounded range, so several picks cost less with `Exponential`. `score_range` bounds the largest
-    change of a score minus the smallest change of a score, between any two neighbouring tables.
+    But a pick is only epsilon-DP, while a pick of `Exponential` has epsilon-bounded range, which is stronger. So
+    several picks together cost less with `Exponential`.
+
+    Adding or removing one user changes each score by some amount; `score_range` bounds the largest of these changes
+    minus the smallest, which may be negative. For example, it is s if one user changes all scores in one direction and
+    by at most s.
 
     Theorem: McKenna and Sheldon (2020); docs/mechanisms.md, "Permute-and-flip", for scores that one user changes in the
     same direction.

@@ -140,8 +140,8 @@ class GridQuantiles:
 
         The exponential mechanism with this epsilon picks one quantile after the other. The first level picks the middle
         quantile, which cuts the values into two parts. The next level picks one quantile in each part, and so on. All
-        picks of a level together cost no more than one pick, because a user adds at most one value to all parts
-        together.
+        picks of a level together cost no more than one pick, because a user adds at most one value (or `weight` units,
+        if users divide a weight among several values) to all parts together.
         """
         return BoundedRange(epsilon=float_above(self.epsilon))
 

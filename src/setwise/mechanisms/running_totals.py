@@ -341,15 +341,19 @@ class RunningTotals:
         return RoundedGaussianNoise(sigma=Fraction(self.noise_scale)).draw(count, randomness)
 
     def release(self, new_users: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the released values: for each group and period, the weighted sum of its counts so far, plus noise.
+        """Return the released values: for each group and period, a weighted sum of its counts so far, plus noise.
 
-        The result has a row for each group and a column for each period, in units of 2^-bits users: with `bits` (a
-        field) of 10, 2048 is 2 users. The unit is so small because the weights (`coefficients`) are fractions, rounded
-        to multiples of it.
+        From these weighted sums the method `estimates` computes totals with much less noise than sums of noisy counts
+        would have.
 
-        - `new_users` has, for each group and period, the exact number of users who are counted in that period.
+        - `new_users` has, for each group and period, the exact number of users who are counted in that period: the
+          group's count.
         - `noise` has an independent draw of noise for each group and period (see `draw`), in the same unit as the
           result.
+
+        The result has a row for each group and a column for each period. It is in units of 2^-bits users: with `bits`
+        (a field) of 10, for example, 2048 is 2 users. The unit is so small because the weights (`coefficients`) are
+        fractions, rounded to multiples of it.
 
         Raises: `InvalidParameter` if the two arrays have different shapes.
         """
@@ -362,10 +366,11 @@ class RunningTotals:
         return np.asarray(new_users @ lower.T + noise, dtype=np.int64)
 
     def estimates(self, released: NDArray[np.int64], window: int | None = None) -> NDArray[np.float64]:
-        """Return the numbers of users estimated from the `released` values, with groups in rows, periods in columns.
+        """Return estimated totals of users, computed from the `released` values: groups in rows, periods in columns.
 
-        A released value is a weighted sum of a group's counts so far, plus noise. Column t is the total of the last
-        `window` periods up to t, or of all periods up to t if `window` is None.
+        A released value is a weighted sum of a group's counts so far, plus noise. Column t has an estimate of the sum
+        of the counts themselves, over the last `window` periods up to t, or over all periods up to t if `window` is
+        None.
         """
         row = self._row(window)[: released.shape[1]]
         lower = toeplitz(row, np.zeros_like(row))

@@ -144,7 +144,7 @@ class NoisyTotal(NoisySums):
         """Return a noisy sum with its interval for each of the exact `totals`.
 
         - `totals` has the exact sum of each group, in rounding steps.
-        - `numbers` is ignored. Other statistics, such as means, need the numbers of values in the groups.
+        - `numbers` is ignored. Other statistics, such as means, need it: it has the count of values in each group.
         - `confidence` is the probability with which an interval contains the exact sum.
         - `randomness` is the source of the noise.
         """
@@ -175,12 +175,12 @@ class NoisyTotal(NoisySums):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyMean(NoisySums):
-    """A noisy sum divided by a noisy number of users, or of rows; each group costs two uses of the noise mechanism.
+    """A noisy sum divided by a noisy count of users, or of rows; each group costs two uses of the noise mechanism.
 
     - `reach` is the largest absolute value that one user (for a mean over users) or one row (for a mean over rows) adds
       to the sum.
     - `noise` is the kind of noise, and its scale for a sum to which one user adds at most 1. That scale is multiplied
-      by what one user adds at most: by `rows` for the number, and by `reach` * `rows` for the sum.
+      by what one user adds at most: by `rows` for the count, and by `reach` * `rows` for the sum.
     - `rows` is the most rows of one user; 1 for a mean over users.
 
     Theorem: Fieller54 for the interval.
@@ -199,9 +199,9 @@ class NoisyMean(NoisySums):
 
     @property
     def reaches(self) -> tuple[int, int]:
-        """The most that one user adds to each of the two noisy numbers: (to the sum, in absolute value; to the number).
+        """The most that one user adds to the noisy sum, in absolute value, and to the noisy count of users or rows.
 
-        The sum is in rounding steps, and the number counts users or rows.
+        The sum is in rounding steps.
         """
         return self.reach * self.rows, self.rows
 
@@ -209,7 +209,7 @@ class NoisyMean(NoisySums):
         """Return a noisy mean with its interval for every group.
 
         Means are limited to [-reach, reach], where reach is the most that a user or row adds to the sum. `reading` has
-        the exact sums and numbers of the groups; `place` is the index of this statistic in `reading`.
+        each group's exact sum and exact count of users or rows; `place` is the index of this statistic in `reading`.
         """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
@@ -217,10 +217,10 @@ class NoisyMean(NoisySums):
     def release(
         self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
     ) -> list[Estimate]:
-        """Return a noisy mean with its interval for each pair of an exact sum and an exact number.
+        """Return a noisy mean with its interval for every group.
 
-        `totals` are the sums, and `numbers` the numbers of users or rows. Means are limited to the range of possible
-        means. Each interval holds with probability `confidence`.
+        `totals` has the exact sum of each group, and `numbers` the exact count of its users or rows. Means are limited
+        to the range of possible means. Each interval holds with probability `confidence`.
         """
         ratio = self.ratio(confidence)
         of_sum, of_number = self.reaches
@@ -243,7 +243,7 @@ class NoisyMean(NoisySums):
         return self.ratio(confidence).explained(float(self.reach)) / number
 
     def ratio(self, confidence: Fraction) -> NoisyRatio:
-        """Return the object that divides a noisy sum by a noisy number of users or rows.
+        """Return the object that divides a noisy sum by a noisy count of users or rows.
 
         For each quotient it also computes an interval that holds with probability `confidence`.
         """
@@ -252,7 +252,7 @@ class NoisyMean(NoisySums):
     def _with(self, noise: Counts) -> "NoisyMean":
         """Return a copy of this mean with noise of the kind and scale in `noise`.
 
-        The scale is for a sum to which one user adds at most 1. The mean is a noisy sum divided by a noisy number; each
+        The scale is for a sum to which one user adds at most 1. The mean is a noisy sum divided by a noisy count; each
         of the two gets the scale times the most that one user adds to it.
         """
         return replace(self, noise=noise)
@@ -292,8 +292,8 @@ class NoisyVariance(NoisySums):
     def reaches(self) -> tuple[int, int, int]:
         """The most that one user adds to each of the three released sums, in absolute value: their sensitivities.
 
-        The sums are those of y and of 2 y^2 - 1, where y are the values, which lie between -1 and 1, and the number of
-        rows. The first two are in units of 1 / `reach`.
+        The three are the sum of y, the sum of 2 y^2 - 1, and the number of rows, where y are the values, scaled to lie
+        between -1 and 1. The first two are in units of 1 / `reach`.
         """
         return self.reach * self.rows, self.reach * self.rows, self.rows
 

@@ -145,7 +145,7 @@ def legend_below(picture: "Picture", axes: "Axes", columns: int) -> None:
 
 
 def save(draw: "Callable[[Table], Picture]", table: Table, folder: Path, name: str) -> list[Path]:
-    """Write the picture that `draw` makes of `table` as SVG and as PNG file to `folder`, and return both paths.
+    """Draw `table` with `draw`, write the picture to `folder` as an SVG file and a PNG file, and return both paths.
 
     `name` is the name of both files, without the ending.
     """

@@ -205,6 +205,7 @@ def _level_by_floats(tau: int, deviation: float, share: float, most: int) -> int
     Noise truncated at a level fails if it falls where the same noise shifted by `tau` cannot fall.
 
     - `deviation` is the parameter of the integer Gaussian noise before it is truncated.
+    - `share` is the probability of failure that is allowed for one count: its share of delta.
     - `most` is a level that is known to be enough.
     """
     # The computation is in floats. It is certain only if the failure probability is below `share` at the level, and
