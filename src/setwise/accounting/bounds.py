@@ -113,8 +113,8 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
     """Yield bounds on the largest delta, or epsilon, over all adversaries who make the uses in `kinds`.
 
     For an epsilon, a bound gives a bracket (a certified interval) for the largest delta over all adversaries. For a
-    delta, it gives a bracket for the smallest epsilon whose largest delta is at most that delta. Brackets can be made
-    narrow, because every use has a dominating pair or bounded range.
+    delta, it gives a bracket for the smallest epsilon at which the largest delta is at most that delta. Brackets can be
+    made narrow, because every use has a dominating pair or bounded range.
 
     - `kinds` are the mechanism uses, sorted by how they compose.
     - `interaction` says what an adversary may choose on the fly.
@@ -154,7 +154,7 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
     """Yield the slow bounds, most of them computed on a grid of epsilons, for uses whose delta has no closed form.
 
     For an epsilon, a bound gives a bracket (a certified interval) for the largest delta over all adversaries. For a
-    delta, it gives a bracket for the smallest epsilon whose largest delta is at most that delta.
+    delta, it gives a bracket for the smallest epsilon at which the largest delta is at most that delta.
 
     - `kinds` are bounded-range uses, and possibly uses with fixed dominating pairs.
     - `interaction` says what an adversary may choose on the fly: nothing (batch), the mechanisms (ordered), or also
@@ -295,9 +295,9 @@ def _first_narrow(
 ) -> Bracket:
     """Return a bracket (a certified interval) for the delta or epsilon that `target` asks for, by the best bounds.
 
-    The delta at an epsilon is the largest over all adversaries, and the epsilon at a delta is the smallest one whose
-    largest delta is at most that delta. Bounds are evaluated one after another, and their brackets intersected, until
-    the result is as narrow as wanted.
+    The delta at an epsilon is the largest over all adversaries, and the epsilon at a delta is the smallest one at which
+    that largest delta is at most the given one. Bounds are evaluated one after another, and their brackets intersected,
+    until the result is as narrow as wanted.
 
     - `kinds` are the mechanism uses, sorted by how they compose.
     - `interaction` says what an adversary may choose on the fly.
@@ -395,11 +395,12 @@ def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
 
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
-    """Return the bound in which one Gaussian mechanism replaces the bounded-range uses of small epsilon in `kinds`.
+    """Return the bound on delta and epsilon in which one Gaussian mechanism replaces some of the uses in `kinds`.
 
-    The upper end of its bracket (a certified interval) is valid because the Gaussian dominates the replaced uses. The
-    lower end is the delta or epsilon of known mechanisms with the same guarantees. `interaction` says what an adversary
-    may choose on the fly, and `effort` how narrow a bracket must be.
+    It replaces the bounded-range uses of small epsilon. The upper end of its bracket (a certified interval) is valid
+    because the Gaussian dominates the replaced uses. The lower end is the delta or epsilon of known mechanisms with the
+    same guarantees. `interaction` says what an adversary may choose on the fly, and `effort` how narrow a bracket must
+    be.
     """
     # The Gaussian dominates these uses in any order, so the composition with it gives the upper end. The lower end is
     # the delta or epsilon of known mechanisms that satisfy the same guarantees and are chosen up front (a batch). If
@@ -412,7 +413,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     linear = [Use(noise, count) for noise, count in guarantees_in(kinds.linear)]
 
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
-        """Return a bound on the uses in `linear` and `others`, followed by the bounded-range uses in `stages`.
+        """Return a bound on the delta and epsilon of the uses in `linear` and `others`, followed by those in `stages`.
 
         The caller computes an upper and a lower bound with it. For the upper bound, `others` is a Gaussian mechanism
         that dominates the bounded-range uses of small epsilon. For the lower bound, `others` are randomized responses
@@ -555,11 +556,11 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
 
 
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
-    """Return the bound on uses of which exactly one has bounded range, and all others have fixed dominating pairs.
+    """Return the exact bound on the delta and epsilon of uses of which exactly one has bounded range.
 
-    `kinds` are the uses. The bound is exact: it is the largest delta of the uses over all adversaries, including those
-    who choose the order on the fly. The result is None if the uses with fixed dominating pairs have too many different
-    privacy losses to list.
+    All other uses in `kinds` have fixed dominating pairs. Exact means that the bound is the largest delta over all
+    adversaries, including those who choose the order on the fly. The result is None if the uses with fixed dominating
+    pairs have too many different privacy losses to list.
     """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 

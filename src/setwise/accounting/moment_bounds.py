@@ -78,7 +78,7 @@ def _bounded_losses_apart(kinds: ClassifiedUses) -> Iterator[Bound]:
 
 
 def _shifted(others: ClassifiedUses, shift: float) -> Bound:
-    """Return a bound on two sorts of uses together: the uses in `others`, and uses whose losses only shift epsilon.
+    """Return a bound on the delta and epsilon of the uses in `others` and of uses whose losses only shift epsilon.
 
     The second sort is described by `shift` alone, the most to which the privacy losses of these uses can add up. The
     uses in `others` have fixed dominating pairs (known worst losses). The delta of all uses at an epsilon is at most

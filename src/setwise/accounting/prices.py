@@ -111,7 +111,7 @@ _LARGEST_EXPONENT = 200.0
 
 
 def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
-    """Return the price mu^2 = (sensitivity / sigma)^2 of Gaussian noise in a budget of mu squared, rounded up.
+    """Return the price of Gaussian noise, rounded up: the mu^2 = (sensitivity / sigma)^2 that it takes from a budget.
 
     `sigma` is the standard deviation of the noise. The price does not depend on the remaining budget. The price also
     holds for Gaussian noise that is rounded to integers.

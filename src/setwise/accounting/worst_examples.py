@@ -99,7 +99,7 @@ def worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return
 
     def composed(law: TwoPointLaw) -> Bound:
-        """Return the bound on all uses, if those with the guarantee `worst` are mechanisms with the privacy loss `law`.
+        """Return the bound on delta and epsilon if the uses with the guarantee `worst` have the privacy loss `law`.
 
         `worst`, a variable of the function around this one, is the zCDP guarantee with the largest count times rho, and
         `law` is a loss with two values. If mechanisms with this loss satisfy the guarantee, no theorem that uses only

@@ -184,8 +184,8 @@ class ContributionSearch:
         A pair is a user and one of the user's groups.
 
         - `users[i]`, which is exact and private, is the number of users with i + 1 groups.
-        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer to the analyst's question with that
-          bound: a larger bound needs more noise.
+        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer if `bound` is the contribution bound:
+          a larger bound needs more noise.
 
         The chosen bound minimises this error plus the estimated number of pairs left out.
         """
@@ -208,8 +208,8 @@ class ContributionSearch:
         A pair is a user and one of the user's groups.
 
         - `noisy` has the noisy number of users in each bin, that is, in each range of numbers of groups per user.
-        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer to the analyst's question with that
-          bound: a larger bound needs more noise.
+        - `noise_at(bound)` is the error, in pairs, that noise adds to the answer if `bound` is the contribution bound:
+          a larger bound needs more noise.
 
         The chosen bound minimises this error plus the estimated number of pairs left out.
         """
@@ -285,8 +285,8 @@ class ContributionSearch:
 
         A bin is a range of numbers of groups (or rows) per user, such as 5 to 8 groups, and has the noisy number of
         users in this range. If there are several such bins, the farthest is returned; None if there is none. Users may
-        be divided between two neighbouring bins. So the sum of two neighbours is tested too, and the larger one of them
-        is returned.
+        be divided between two neighbouring bins. So the sum of two neighbours is tested too; if it is too large for
+        noise, the one with the larger noisy number is returned.
 
         - `noisy` has the noisy number of users in each bin.
         - `noise_at(bound)` is the error that noise adds to the answer if `bound` is the contribution bound (the most

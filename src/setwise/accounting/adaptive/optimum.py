@@ -172,12 +172,11 @@ class Optimum:
         return Bracket(max(bracket.lower, floor), bracket.upper)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return a bracket (certified interval) for the smallest epsilon whose largest delta is at most `delta`.
+        """Return a bracket (certified interval) for the smallest epsilon at which the largest delta is at most `delta`.
 
-        The delta at an epsilon is the largest over all adversaries, who go through `stages` (sets of mechanism uses) in
-        order and choose each mechanism after seeing earlier answers. `width` is the wanted width of the bracket,
-        relative to its upper end. If it is None, the default width (in the field `effort`) is aimed for, and a wider
-        bracket is accepted.
+        The largest delta is over all adversaries, who go through `stages` (sets of mechanism uses) in order and choose
+        each mechanism after seeing earlier answers. `width` is the wanted width of the bracket, relative to its upper
+        end. If it is None, the default width (in the field `effort`) is aimed for, and a wider bracket is accepted.
 
         Raises: `Unattainable` if `delta` is not above the probability of outright failure (in which everything may be
         revealed), or if the bracket cannot be made as narrow as `width`.
@@ -205,8 +204,8 @@ class Optimum:
 
         `target` has the given number, and says which of the two is wanted. The delta at an epsilon is the largest over
         all adversaries, who go through the stages (sets of mechanism uses) in order and choose each mechanism after
-        seeing earlier answers. The epsilon at a delta is the smallest one whose delta, in this sense, is at most the
-        given delta.
+        seeing earlier answers. The epsilon at a delta is the smallest one at which that largest delta is at most the
+        given one.
 
         The result comes from a single run on a coarse grid of epsilons, and is usually a few parts in a thousand below
         the true value.
@@ -630,9 +629,9 @@ class _GridSolution:
         return either_fails(self.failure, Bracket(min(above, below), above))
 
     def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
-        """Return lower and upper bounds on the smallest epsilon whose largest delta is at most `delta`.
+        """Return lower and upper bounds on the smallest epsilon at which the largest delta is at most `delta`.
 
-        The delta at an epsilon is the largest over all adversaries.
+        The largest delta is over all adversaries.
 
         - `near` is the relative accuracy of the upper bound.
         - `guess` is the epsilon at which the search starts.

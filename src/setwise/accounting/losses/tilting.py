@@ -56,9 +56,9 @@ class TiltConfig:
     are at their largest value."""
     first_gain: float = 1.4
     later_gain: float = 1.75
-    """An analyst who adapts reaches about the delta of an analyst who does not adapt but has more bounded-range uses:
-    m / (first_gain + later_gain m) more, where m is the number of uses that are not at their largest loss. The
-    constants were fitted to certified optima of 1 to 100 uses at deltas from 1e-4 to 1e-10."""
+    """An adversary who adapts reaches about the delta of one who does not adapt but has more bounded-range uses: m /
+    (first_gain + later_gain m) more, where m is the number of uses that are not at their largest loss. The constants
+    were fitted to certified optima of 1 to 100 uses at deltas from 1e-4 to 1e-10."""
 
 
 CONFIG = TiltConfig()

@@ -254,9 +254,9 @@ def _factor(labels: int, changeable: int, theta: Fraction) -> float:
     """Return the noise of one count relative to tau * sigma, if all counts share a part of their noise.
 
     The result is the standard deviation of the noise, divided by tau * sigma. tau is the most that one user adds to a
-    count, and sigma is the parameter of the Gaussian uses that the noise costs (one for each count that a user can
-    change). There are `labels` counts, of which one user changes at most `changeable`. `theta`, from 0 to 1/2, says how
-    large the common part is. `best_theta` compares the results of several `theta` to find a small one.
+    count. sigma sets the privacy cost of all counts together: one Gaussian use of this sigma for each count that a user
+    can change. There are `labels` counts, of which one user changes at most `changeable`. `theta`, from 0 to 1/2, says
+    how large the common part is. `best_theta` compares the results of several `theta` to find a small one.
 
     The result is sqrt(Q) + `theta`, where Q is the squared sensitivity (`squared_sensitivity`).
     """

@@ -1,8 +1,8 @@
-"""Setwise's figure `new:worst-answer`: which first bounded-range mechanism is worst of two or three, chosen adaptively.
+"""Setwise's figure `new:worst-answer`: the worst first one of two or three adaptive bounded-range mechanisms.
 
-The worst bounded-range mechanism is generalized randomized response with some parameter t: its losses are t and
-t - epsilon. For the first of two mechanisms the worst t is a weighted sum of epsilon and the overall epsilon, as the
-paper found. The paper asks whether this continues. It does not (docs/paper/open-questions.md): for the first of three,
+The worst bounded-range mechanism is generalized randomized response with some parameter t: its losses are t and t -
+epsilon. For the first of two mechanisms the worst t is a weighted sum of epsilon and the overall epsilon, as the paper
+found. The paper asks whether this continues. It does not (docs/paper/open-questions.md): for the first of three,
 exp(t/3) is a root of a quartic. The figure is computed in plain floats, as evidence; certified numerics are in
 `setwise.accounting.adaptive`.
 """
