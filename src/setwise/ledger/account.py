@@ -83,10 +83,10 @@ class _Balances:
     - `state` is "open", "frozen" or "closed".
     - `spent` maps each balance of the account to the units spent from it in the budget period `period`. A full balance
       such as "wallet" has 2^60 units. The balance of a guarantee that was registered at the account's opening, such as
-      "pure:0.1", counts uses.
-    - `cap` is what remains of the cap, the joint budget of the dataset's accounts; None if the dataset has no cap. For
-      a cap that adds up zCDP parameters, it is a dict with what was spent instead: it maps each balance of the cap to
-      the units spent from it.
+      "pure:0.1", counts how often it was used.
+    - `cap` is about the cap, the joint budget of the dataset's accounts. It is a `CapBalance`, which says what remains,
+      if accounts reserve parts of the cap. It is a dict from each balance of the cap to the units spent from it if the
+      cap adds up zCDP parameters. It is None if the dataset has no cap.
     """
 
     state: str
@@ -175,13 +175,15 @@ class Account:
         `uses` lists privacy guarantees and how often each is used. `key` is the idempotency key: a second call with the
         same arguments charges nothing more. Its receipt has the stored answer, or None if there is none; the question
         may then be run again.
+
         Requires: `request` is a text that identifies the whole question: what is run, and on which data. The question
-        must be chosen before the charge. The price is computed from what the account has left now; if the question
-        were chosen later, after further charges and answers, this price could be too low
-        (docs/optimal-composition.md, Theorem 7). Otherwise pay with `reserve`. Raises `KeyConflict` for another request
-        or other uses under a used key, `InvalidParameter` for a kind of use that the account never pays for,
-        `BudgetExhausted` if the account or its cap (the joint budget of a dataset's accounts) cannot pay, and
-        `StoreFailed` if the database refuses the charge 50 times although both can pay.
+        is chosen before the charge; pay with `reserve` for a question that is chosen later. The reason: the price is
+        computed from what the account has left now, and could be too low after further charges and answers
+        (docs/optimal-composition.md, Theorem 7).
+
+        Raises `KeyConflict` for another request or other uses under a used key, `InvalidParameter` for a kind of use
+        that the account never pays for, `BudgetExhausted` if the account or its cap (the joint budget of a dataset's
+        accounts) cannot pay, and `StoreFailed` if the database refuses the charge 50 times although both can pay.
         """
         check_name(key, "key")
         check_text(request, "request")
@@ -211,8 +213,9 @@ class Account:
         of the question. In a Gaussian wallet (a budget in mu squared), a use costs more if less remains after it. The
         question may be asked when nothing remains, so the use is charged the highest price: that of a use that empties
         the wallet. Gaussian uses, registered uses, and uses of a zCDP account cost the same as by `charge`.
-        Theorem: docs/optimal-composition.md, Theorem 7, "Reservations". Raises the errors that `charge` raises, and
-        `InvalidParameter` for a use that has no price, or for an account with a menu (a fixed list of uses).
+        Theorem: docs/optimal-composition.md, Theorem 7, "Reservations".
+        Raises the errors that `charge` raises. Raises `InvalidParameter` also for a use that a wallet cannot pay at any
+        price, such as a zCDP use, and for an account with a menu (a fixed list of uses).
         """
         wanted = merged(as_uses(uses))
         early = self._priced_by_balance(wanted)
@@ -287,8 +290,8 @@ class Account:
         `refill`, `price` and `slice_units` map balances of the cap to units, as in `{"wallet": 5}`; a full balance has
         2^60 units.
 
-        - `refill` is empty if the slice can pay by itself, at a price that is at most 2% above the price from the whole
-          cap.
+        - `refill` is empty if the slice can pay by itself, and not much dearer than the whole cap could: in the wallet,
+          a use costs more from a smaller slice, and up to 2% more is accepted.
         - `slice_units` has the units that are in the slice now.
         - `rule` says which balances pay: the Gaussian wallet (a sum of mu squared), the sum of epsilons, or both.
 
@@ -315,9 +318,9 @@ class Account:
         - `returned` lists those of the charged guarantees that were not needed, and how often each. Only guarantees
           that were registered at the account's opening are refunded; all others are ignored.
 
-        Raises `InvalidParameter` if the receipt is of another account, if the account has no such charge, or if
-        `returned` has more than was charged. Also raises `InvalidParameter` if there is something to refund, but a part
-        of the answer was released before.
+        Raises `InvalidParameter` if the receipt is of another account, if the account has no such charge, if `returned`
+        has more than was charged, or if there is something to refund although `release` has stored a part of the answer
+        before.
         """
         check_text(answer, "answer")
         if receipt.account != self.name:
@@ -512,9 +515,9 @@ class Account:
     def count_more(self, uses: Sequence[Use]) -> int:
         """Return how many more charges of `uses` the account and its cap (joint budget) can surely pay, at most 2^20.
 
-        `uses` lists the guarantees of one charge, and how often each is used. The n charges are priced as one large
-        charge, which never costs less than n single charges; so the account may be able to pay for more than the result
-        says.
+        `uses` lists the guarantees of one charge, and how often each is used. Several charges are priced as one large
+        charge, which never costs less than they do one by one. So the account may be able to pay for more charges than
+        the result says.
         """
         period = self.status().period
         with self._store.reading() as connection:

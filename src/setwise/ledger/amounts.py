@@ -60,7 +60,7 @@ class BudgetTotals(Protocol):
 
     @property
     def most_rho(self) -> float:
-        """About how much zCDP rho all charges to this budget have together at most.
+        """The largest zCDP rho that all charges to this budget can have together, at least approximately.
 
         The odometer, a bound on the privacy loss so far, takes this number as a parameter. The bound holds whatever the
         number is, but is tight only as long as the rho spent is not above it.
@@ -69,16 +69,19 @@ class BudgetTotals(Protocol):
 
     @property
     def price_depends_on_balance(self) -> bool:
-        """Whether the price of a privacy guarantee depends on the balance that pays it, and so on earlier charges."""
+        """Whether the price of a privacy guarantee depends on how much is left, and therefore on earlier charges."""
         ...
 
     def lines(self) -> dict[str, int]:
         """Return the size of each named balance when nothing is spent, in units; a balance of size 0 pays nothing.
 
         Most balances have 2^60 units, which together are the whole limit, such as all of the wallet's mu squared. Two
-        balances are different. "menu" belongs to an account with a fixed list of uses, whose prices are whole numbers
-        of its units. "rule" is no budget: it records whether a cap (a dataset's joint budget) has dropped one of its
-        balances. "rule" has 3 units or, if nothing can be dropped, 0.
+        balances are different:
+
+        - "menu" belongs to an account with a fixed list of uses, whose prices are whole numbers of its units.
+        - "rule" pays for nothing. It records which of the two balances of a cap (a dataset's joint budget) was dropped:
+          this takes 2 units for one of them and 3 for the other. "rule" has 3 units, so that not both can be dropped,
+          or 0 units if nothing can be dropped.
         """
         ...
 
@@ -114,11 +117,10 @@ class BudgetTotals(Protocol):
         ...
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return privacy guarantees, as uses, whose composition bounds the privacy loss of all charges so far.
+        """Return uses (privacy guarantees with counts) whose composition bounds the privacy loss of all charges so far.
 
-        A use is a guarantee and how often it is used. People are shown these instead of units. `amounts` maps each
-        balance, such as "wallet", to the units spent from it. A full balance has 2^60 units, except "menu" and "rule"
-        (see `lines`).
+        People are shown these instead of units. `amounts` maps each balance, such as "wallet", to the units spent from
+        it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
 
         The tuple is empty if nothing was spent. It is also empty for an account with a menu (a fixed list of
         guarantees) whose charges have used up the balance "rho": this balance records the zCDP of charges, so their
@@ -127,27 +129,26 @@ class BudgetTotals(Protocol):
         ...
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return the largest privacy guarantees, as uses, for which the remaining budget can pay together; () if none.
+        """Return the largest uses (privacy guarantees with counts) that the rest of the budget can pay for; () if none.
 
-        A use is a guarantee and how often it is used. `amounts` maps each balance, such as "wallet", to the units that
-        remain in it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
+        The budget can pay for all of them together, not just for one. `amounts` maps each balance, such as "wallet", to
+        the units that remain in it. A full balance has 2^60 units, except "menu" and "rule" (see `lines`).
         """
         ...
 
     def as_uses(self) -> tuple[Use, ...]:
-        """Return privacy guarantees, as uses, whose composition bounds the loss of all that the budget can pay for.
+        """Return uses (privacy guarantees with counts) that together bound the loss of all that the budget can pay for.
 
-        A use is a guarantee and how often it is used. The guarantees stand for the budget when it is composed with
-        other budgets.
+        The bound is that of their composition. The uses stand for the budget when it is composed with other budgets.
         """
         ...
 
 
 class AccountTotals(BudgetTotals, Protocol):
-    """The budget of an account: unlike other budgets, it can compute the price of a charge.
+    """The budget of an account, which can say what a charge takes from each balance (the price of the charge).
 
-    The budget of a cap (the joint budget of a dataset's accounts) cannot always compute it: accounts may reserve parts
-    of a cap, and the price of a charge then depends on what remains in the reserved part.
+    The budget of a cap, a dataset's joint budget, cannot always say this. An account may pay from its slice, the part
+    of the cap that is reserved for it; the price then depends on what is left in the slice, not only on the cap.
     """
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
@@ -288,14 +289,14 @@ class Totals:
 class WalletTotals:
     """The budget of an account with a Gaussian wallet (a budget in mu squared): one limit for each balance.
 
-    Each limit is taken as exactly the number that the float stands for.
-
     - `wallet` limits payments in mu squared: together they reveal no more than one Gaussian mechanism with this mu^2.
     - `limit` is an epsilon: charges that the wallet cannot pay are still accepted while the largest losses of all
       charges add up to at most `limit`.
     - `failure` limits the probability that any mechanism fails outright, which may reveal everything.
     - `rho` is the zCDP rho that a full balance "rho" stands for. This balance only records the rho of the charges, and
       never refuses a charge.
+
+    Each float counts with its exact binary value: a unit of a balance is exactly 2^-60 of the limit.
     """
 
     wallet: float
@@ -460,11 +461,15 @@ class WalletTotals:
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return at most two guarantees: the largest privacy losses that the remaining budget can pay for together.
+        """Return the most that the rest of the budget can still pay for, as at most two guarantees.
 
-        One is Gaussian noise, or pure DP if the wallet (a budget in mu squared) is empty. The other is (0, delta)-DP
-        with the remaining failure probability as delta. A guarantee for which nothing remains is left out. `amounts`
-        maps each balance to the units that remain in it; a full balance has 2^60 units.
+        - The first is Gaussian noise with the mu squared that remains in the wallet. If the wallet is empty, it is pure
+          DP with the epsilon that the account can still add to its sum of epsilons.
+        - The second is (0, delta)-DP, where delta is the remaining probability of outright failure (which may reveal
+          everything).
+
+        The budget can pay for both together. A guarantee for which nothing remains is left out. `amounts` maps each
+        balance to the units that remain in it; a full balance has 2^60 units.
         """
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
@@ -475,9 +480,13 @@ class WalletTotals:
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return text about all that the account lacks to pay for `uses`; None if it can pay.
 
-        It lacks failure probability, or mu squared in the wallet or epsilon, or both. The text also says how much is
-        left. `uses` lists privacy guarantees and how often each is used. `spent` maps each balance to the units spent
-        from it.
+        The account may lack two things, and the text says how much is left of each:
+
+        - failure probability, for mechanisms that may fail outright and then reveal everything
+        - a balance that can pay: neither the wallet (mu squared) nor the sum of epsilons has enough left
+
+        `uses` lists privacy guarantees and how often each is used. `spent` maps each balance to the units spent from
+        it.
         """
         remaining = {balance_name: total - spent.get(balance_name, 0) for balance_name, total in self.lines().items()}
         price = self.price(uses, spent)

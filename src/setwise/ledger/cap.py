@@ -1,8 +1,11 @@
-"""The cap of a dataset, the joint budget of all its accounts: how accounts return and collect slices of it.
+"""The cap of a dataset, the joint budget of all its accounts: moving reserved units back from accounts to the cap.
 
-A slice is the part of a cap's balances that is reserved for one account. `Account._pay_cap` in account.py takes a slice
-together with the charge that needs it. Every transaction here locks one account before it locks the cap, so that
-transactions cannot deadlock.
+A cap has several balances, such as "wallet" (mu squared), which are counted in units; an account's slice is the part of
+them that is reserved for this account. `SharedCap.give_back` moves units from one account's slice back to the cap. If
+the cap has too few free units for a charge, `SharedCap.collect` does so with the slices of other accounts. Units move
+the other way, from the cap into a slice, together with the charge that needs them (`Account._pay_cap` in account.py).
+
+Every transaction here locks one account before it locks the cap, so that transactions cannot deadlock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -158,11 +161,11 @@ class SharedCap:
         return self._try_append(account, drafts)
 
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
-        """Take back what other accounts have reserved of the cap, so that one account can pay for `uses`.
+        """Move units from the slices of other accounts back to the cap, so that one account can pay for `uses`.
 
-        The cap is the joint budget of a dataset's accounts; each account may have a part of it reserved, its slice.
-        Units are taken from the other accounts' slices, the largest first, until the paying account's slice and the
-        unreserved part of the cap are enough together. Nothing happens if all slices together would not be enough.
+        The cap is the joint budget of a dataset's accounts; an account's slice is the part of it that is reserved for
+        the account. Units are moved from the largest slices first, until the paying account's slice and the unreserved
+        part of the cap are enough together. Nothing happens if all slices together would not be enough.
 
         The cap pays from two balances, a Gaussian wallet (mu squared) and a sum of epsilons. If only one of them can
         pay for `uses`, the other balance is first dropped for good.

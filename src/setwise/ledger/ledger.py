@@ -161,7 +161,7 @@ class Ledger:
         unit: str = USER,
         menu: Sequence[Use | Guarantee | str] = (),
     ) -> AccountStatus:
-        """Open an account that pays for mechanisms of any parameters up to a budget (epsilon, delta).
+        """Open an account that pays for mechanisms, chosen one after the other, up to a budget (epsilon, delta).
 
         - `rule` says how charges add up. With "wallet", all charges must fit into a Gaussian budget (mu squared), or
           their largest privacy losses must add up to at most epsilon.
@@ -342,7 +342,9 @@ class Ledger:
         apart: str = "",
         unit: str = USER,
     ) -> None:
-        """Record which data a dataset name reads. Names that read the same data share one cap and one joint promise.
+        """Record which data a dataset name reads, so that names of the same data share one budget.
+
+        Names that read the same data share one cap (joint budget) and one joint promise, unless one is set `apart`.
 
         - `reads` are texts that identify the data, such as resolved paths and inodes, or a server with a table.
         - `within` are the folders that contain the data: a name that reads one of these folders reads this data too.
@@ -353,9 +355,8 @@ class Ledger:
 
         Only digests of `reads`, `within` and `definition` are stored. Repeating a registration changes nothing.
 
-        Raises `BadRequest` if the name then shares data with other names, and their accounts pay from different caps
-        (joint budgets), or only some of them from a cap. Raises `BadRequest` also if these names protect different
-        units of privacy.
+        Raises `BadRequest` if the name then shares data with other names, and their accounts pay from different caps,
+        or only some of them from a cap. Raises `BadRequest` also if these names protect different units of privacy.
         """
         with self._store.writing() as connection:
             register_dataset(

@@ -1,8 +1,13 @@
-"""Odometers of an account: upper bounds on the privacy loss of everything that the account has paid for so far.
+"""Odometers of an account: upper bounds on the epsilon of everything that the account has paid for so far.
 
-A bound is an epsilon. With probability at least 1 - delta, where delta is the delta of the account's promise, the
-privacy loss of the answers so far never exceeds it. The bounds are stated and proved in docs/optimal-composition.md,
-"Odometers".
+There are two odometers. Both hold at delta, the delta of the account's promise:
+
+- `pathwise_odometer`: with probability at least 1 - delta, the privacy loss of the answers never exceeds the value that
+  the odometer has at the time.
+- `stopping_odometer` can be smaller, because it promises less: for every epsilon fixed in advance, all answers given
+  before the odometer exceeds this epsilon are together (epsilon, delta)-DP.
+
+They are stated and proved in docs/optimal-composition.md, "Odometers".
 """
 
 import json
@@ -36,13 +41,13 @@ def failure_probability(terms: Terms) -> float:
 
 
 def charge_sum_delta(terms: Terms) -> float:
-    """Return how large the sum of the charges' deltas may be if an odometer adds up the epsilons of the charges.
+    """Return the part of an account's delta for one bound of its odometer: the sum of the epsilons of single charges.
 
-    The odometer of an account is the smallest of several bounds on the epsilon of all answers so far. One of these
-    bounds adds up the epsilons of the single charges. It is valid at a certain delta only if the deltas of the charges
-    add up to at most this delta. The delta of the account's `terms`, less the part f for outright failures (events in
-    which everything may be revealed), is therefore divided: this bound gets the half that is returned here,
-    (delta - f) / 2, rounded down, and the other bounds get the other half.
+    The odometer is the smallest of several bounds on the epsilon of all answers so far. The bounds share delta, the
+    delta of the account's `terms`. A part f of it is set aside for outright failures (events in which everything may be
+    revealed). Half of the rest, (delta - f) / 2, rounded down, is the result. The sum of the epsilons counts as a bound
+    only while the deltas of the charges add up to at most this result; the other bounds are computed without this part
+    of delta.
     """
     return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
@@ -94,7 +99,7 @@ _UNSTATED_SHARE = 0.01
 def sum_of_charges(
     terms: Terms, charges: Collection[tuple[tuple[Use, ...], float | None]]
 ) -> tuple[float, float] | None:
-    """Return (sum of the epsilons of all charges, sum of their deltas), each rounded up; None if they are not known.
+    """Return (sum of the epsilons, sum of the deltas) of all charges, each rounded up; None without a finite sum.
 
     - `terms` has the account's promise and budget.
     - `charges` has, for each charge, its privacy guarantees (and how often each was used), and the delta that its
@@ -102,12 +107,12 @@ def sum_of_charges(
 
     Each charge counts with an epsilon and a delta such that its guarantees are together (epsilon, delta)-DP. There are
     two candidates, of which the one with the smaller epsilon counts: the epsilon at the delta that the question stated,
-    or the sum of the largest privacy losses, whose delta is the probability of outright failure. If neither epsilon is
-    finite, the charge counts with its epsilon at a fixed delta: 1% of `charge_sum_delta`, which is the most that all
-    these deltas may add up to.
+    or the sum of the largest privacy losses, whose delta is the probability of outright failure (in which everything
+    may be revealed). If neither epsilon is finite, the charge counts with its epsilon at a small fixed delta, 1% of
+    `charge_sum_delta(terms)`.
 
-    The result is None if even then some charge has no finite epsilon, or if there are over 500 different charges, which
-    would take too long.
+    The result is None if even then some charge has no finite epsilon. It is None also for over 500 different charges,
+    which would take too long.
     """
     # A charge without a stated delta, such as that of a live series, takes a share that depends on the account's terms
     # alone, so that it cannot depend on answers.
@@ -213,11 +218,12 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
 
 
 def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
-    """Return a bound U on an account's privacy loss: the loss exceeds U at any time with probability at most `delta`.
+    """Return bounds on an account's epsilon so far; the privacy loss stays below the upper one at all times at once.
 
-    U is the upper bound of the result, whose lower bound is 0. It is the smaller of two bounds on the epsilon that the
-    account has spent: a zCDP odometer, computed from the rho in `worth` (the zCDP spent), and `largest` (the sum of the
-    largest losses). A `delta` of None takes the delta of the account's `terms`.
+    With probability at least 1 - `delta`, there is no time at which the privacy loss exceeds the upper bound of that
+    time. The upper bound is the smaller of two: a zCDP odometer, computed from the rho in `worth` (the zCDP spent), and
+    `largest` (the sum of the largest losses). The lower bound is 0. A `delta` of None takes the delta of the account's
+    `terms`.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """

@@ -32,10 +32,10 @@ AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 class AuditEvent:
     """One audit event, such as the freezing of an account: the person `by` did `action` to the `subject`.
 
-    - `kind` is "act" for an action that a caller of `Ledger.record` named freely, such as "person.added". The ledger's
-      own kinds are "freeze", "thaw", "close", "dataset" (a registration), "head" (a signed record of where all hash
-      chains of the ledger ended) and "seal" (a digest of balance changes that early hashes do not cover); `action` then
-      equals `kind`.
+    - `kind` is "act" if a caller of `Ledger.record` named the `action` freely, as in "person.added". For the ledger's
+      own events, `kind` and `action` are the same: "freeze", "thaw", "close", "dataset" (a registration), "head" (a
+      signed record of where all hash chains of the ledger ended) or "seal" (a digest of balance changes that early
+      hashes do not cover).
     - `details` has further JSON values.
     """
 
@@ -449,8 +449,9 @@ def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | N
     The result is a union of two sets: the caps of the datasets themselves, and the caps from which the datasets'
     accounts pay. It also contains None if some account pays from no cap. Closed accounts are ignored.
 
-    Names of the same data should share one cap, or all have none. So the caller compares the results before and after
-    it registers a name, and refuses the registration if it added a second cap, or None, to the result.
+    Names of the same data should share one cap, or all have none, so that the result has at most one element. The
+    caller compares the results before and after it registers a name. It refuses the registration if this has changed
+    the result, and the result then has several elements.
     """
     caps_of_accounts = (
         select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()

@@ -1,10 +1,11 @@
-"""Reservations: mechanism uses that are charged before their questions are known, and may be chosen last of all.
+"""Reservations: charges for uses of mechanisms whose questions are chosen later, after other answers were seen.
 
 A Gaussian wallet (a budget in mu squared) prices a use by the balance that remains after it: a use costs more if less
 remains. Such a price is right only if the question is fixed at the charge. The question of a reserved use may be chosen
-later, when nothing remains. So the use is charged as if it emptied the wallet: as a Gaussian use, which costs the same
-at every balance, at the price that the use has if nothing remains after it (docs/optimal-composition.md,
-"Reservations").
+when nothing remains in the wallet, so the use is charged the price that it has then, its highest price.
+
+The use is charged in the form of a Gaussian use with this price, because a Gaussian use costs the same at every balance
+(docs/optimal-composition.md, "Reservations").
 """
 
 import math
@@ -20,8 +21,9 @@ def uses_without_fixed_price(uses: Sequence[Use]) -> list[Use]:
     """Return those of the `uses` whose price depends on the remaining budget.
 
     `uses` lists privacy guarantees and how often each is used. The returned ones are paid from a Gaussian wallet (a
-    budget in mu squared). Their price is higher if less remains in the wallet. Such a price is right only if the
-    question was chosen before the charge; the caller refuses it for questions that are chosen later.
+    budget in mu squared), and cost more if less remains in the wallet. Such a price is right only if the question was
+    chosen before the charge. For a question that is chosen later, the use is refused, or replaced by a use with a
+    higher price (`reserved_uses`).
 
     Two sorts of uses are left out: a Gaussian use, which always costs its own mu squared, and a (0, delta)-DP use,
     which is paid from another balance.

@@ -4,9 +4,9 @@ A cap has three balances: a Gaussian wallet (a budget in mu squared), a limit on
 limit on the probability of outright failure (an event in which everything may be revealed). An account reserves a slice
 of each balance when it needs it, and pays from the slice, so that a charge does not wait for other accounts.
 
-In the wallet, a mechanism use costs more if less remains after it. Less remains in a slice than in the whole cap, so a
-slice pays at least the price of the whole cap. This module computes the amounts; account.py takes slices, and cap.py
-returns and collects them.
+In the wallet, the use of a mechanism costs more if less remains after it. Less remains in a slice than in the whole
+cap, so a slice pays at least the price of the whole cap. This module only computes amounts: account.py moves units into
+a slice with the charge that needs them, and cap.py moves units from slices back to the cap.
 """
 
 import math
@@ -88,13 +88,13 @@ _REFILL_SHARE = 16
 class CapTotals:
     """The size of a cap, which is the joint budget of all accounts of a dataset: one limit for each kind of payment.
 
-    Each limit is taken as exactly the number that the float stands for.
-
     - `wallet` limits payments in mu squared: together they reveal no more than one Gaussian mechanism with this mu^2.
     - `limit` limits the sum of the largest privacy losses (epsilons) of all payments.
     - `failure` limits the probability that any mechanism fails outright, which may reveal everything.
     - `keep` says which of the first two limits counts: only "wallet", only "sum", or "either". With "either", every
       charge counts against both, until one of them cannot pay for a charge; from then on only the other counts.
+
+    Each float counts with its exact binary value: a unit of a balance is exactly 2^-60 of the limit.
     """
 
     wallet: float
@@ -188,11 +188,11 @@ class CapTotals:
         - `price` maps each balance to the units that were paid.
         - `rule` says which of the cap's balances pay: the wallet (mu squared), the sum of epsilons, or both.
 
-        From the balances other than the wallet, the slice must have paid exactly what `uses` cost. The price in the
-        wallet depends on how many units the payment leaves in the slice: the fewer, the higher the price. A list has
-        the prices for at most 41 such numbers of units. A payment from the wallet is valid if it is the price for one
-        of these numbers, and if it left at least this number in the slice. It may differ from the price by a rounding
-        error, because another machine may have computed it.
+        From the balances other than the wallet, the slice must have paid exactly what `uses` cost. In the wallet,
+        `uses` cost more if less remains in the slice after the payment. Prices are computed for at most 41 levels of
+        what remains; the price of a level may be paid if at least this level remains. So the payment from the wallet
+        must be the price of one of these levels, and leave at least this level in the slice. A rounding error is
+        allowed, because another machine may have computed the price.
         """
         costs, wallet = self._costs(uses), price.get(WALLET, 0)
         if any(

@@ -60,7 +60,7 @@ class AccountStatus:
     - `worth` has the zCDP rho and the failure probability of everything paid for, and `largest` is the sum of its
       largest losses (infinite if unknown).
     - `amounts` has a pair (balance name, units spent in the period) for each balance. The balance of a registered
-      guarantee counts uses. Most other balances have 2^60 units when they are full.
+      guarantee counts its uses. Most other balances have 2^60 units when they are full.
     - `charge_uses` has the guarantees of each charge in the period, and the delta of its question. `more_like_last` is
       how many more charges like the last one can be paid. Both are None unless the account's entries were read.
     """
@@ -305,7 +305,7 @@ def status_of(
 
     A cap is the joint budget of a dataset's accounts.
     - `spent` maps each balance to the units spent from it in the period. The balance of a registered guarantee, such as
-      "pure:0.1", counts uses. Most other balances have 2^60 units when they are full.
+      "pure:0.1", counts its uses. Most other balances have 2^60 units when they are full.
     - `charges` is the number of charges since the opening, in all periods.
     - `state` is "open", "frozen" or "closed".
     """
@@ -494,10 +494,9 @@ def joint_of(
 
 
 def _budget(terms: Terms) -> tuple[Use, ...]:
-    """Return all that an account with these `terms` may spend in one budget period, as uses.
+    """Return uses (privacy guarantees with counts) that stand for all that an account may spend in one budget period.
 
-    A use is a privacy guarantee and how often it is used. The joint promise of a dataset's accounts composes these
-    guarantees.
+    `terms` are the terms of the account. The joint promise of a dataset's accounts composes these guarantees.
     """
     return terms.uses if terms.totals is None else (*terms.uses, *terms.totals.as_uses())
 
@@ -505,10 +504,10 @@ def _budget(terms: Terms) -> tuple[Use, ...]:
 def _promise(terms: Terms) -> tuple[Use, ...]:
     """Return what an account with these `terms` promises for one budget period: one use of (epsilon, delta)-DP.
 
-    The caller composes the joint promise of all accounts on a dataset. If all accounts with a budget add up the zCDP
-    parameters (rho) of their charges, it composes their limits on rho (the results of `_budget`), because the rho of
-    all charges is at most the sum of these limits. If some account adds up its charges in another way, for example in
-    mu squared, the caller composes the results of this function for the accounts with a budget.
+    The joint promise of all accounts on a dataset composes such uses for the accounts with a budget, if at least one of
+    them adds up its charges in another way than by zCDP, for example in mu squared. If all of them add up zCDP
+    parameters (rho), it composes their limits on rho instead (the results of `_budget`): the rho of all charges is at
+    most the sum of these limits.
     """
     return (Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta)),)
 

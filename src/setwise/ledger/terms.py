@@ -238,7 +238,7 @@ def charge_movements(
     - `uses` lists privacy guarantees and how often each is used. `period` is the name of the account's budget period.
     - `spent` maps each balance to the units spent from it before, because prices may depend on what remains. A full
       balance such as "wallet" has 2^60 units. The balance of a guarantee that was registered at the account's opening,
-      such as "pure:0.1", counts uses.
+      such as "pure:0.1", counts its uses.
     """
     movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
@@ -280,8 +280,8 @@ def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Move
     """Return the balance changes that give `uses` back to an account, because they were charged but not needed.
 
     `uses` lists guarantees that were registered at the account's opening, and how often to give back each. Each
-    guarantee has a balance of its own, which counts uses. `holder` is the number of the ledger record that opened the
-    account, and `period` the name of its budget period, such as "2026-11".
+    guarantee has a balance of its own, which counts its uses. `holder` is the number of the ledger record that opened
+    the account, and `period` the name of its budget period, such as "2026-11".
     """
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
 
@@ -436,7 +436,7 @@ def filter_terms(
     unit: str = USER,
     menu: Sequence[Use | Guarantee | str] = (),
 ) -> Terms:
-    """Return the terms of a filter, an account that pays for any mechanisms up to a budget (epsilon, delta).
+    """Return the terms of a filter: an account that pays for mechanisms up to a budget (epsilon, delta).
 
     - `name` is the account's name. `analyst` and `dataset` say whose account it is and which data it may pay for;
       either may be empty.
@@ -444,7 +444,8 @@ def filter_terms(
     - `failure_share` is the share of delta for outright failures (which may reveal everything); None: the rule's
       default.
     - `rule` is how charges add up: "wallet" (a Gaussian budget in mu squared), "zcdp" (sums of zCDP parameters) or
-      "menu" (fixed costs of the guarantees in `menu`). Certifying a menu may take seconds.
+      "menu" (fixed costs of the guarantees in `menu`, the only ones that the account pays for). Certifying a menu may
+      take seconds.
     - `unit` is the unit of privacy that is protected: "user", or a part of a user such as "user,day".
     """
     share = failure_share_of(rule, failure_share)

@@ -60,9 +60,9 @@ class Chain:
     - `count` is the number of entries, and `charges` the number of charges among them.
     - `period` is the latest budget period of an entry.
     - `faults` are the faults that were found.
-    - `by_one_rule` has a pair (position, balance) for each charge that was paid from only one of the two balances of
-      the dataset's joint budget: the Gaussian wallet (an amount of mu squared) or the sum of epsilons. Most charges are
-      paid from both.
+    - `by_one_rule` is about charges that were also paid from the dataset's joint budget. Most are paid from two
+      balances of it: the Gaussian wallet (an amount of mu squared) and the sum of epsilons. For each charge that was
+      paid from only one of the two, the list has (position of the charge, the balance that paid).
     """
 
     head: str
@@ -84,8 +84,9 @@ class ChainCheck:
     - `witnesses` has, for some positions of entries, the hash that the entry must have, because it was signed or stored
       outside the database.
     - `shut` are the ranges of positions at which the account was frozen or closed.
-    - `sealed` is (number, digest), for accounts that an early version wrote: how many entries at the start have hashes
-      that do not cover their balance changes, and a digest of these changes. It is (0, "") if there are none.
+    - `sealed` is (number, digest). An early version of Setwise wrote the first `number` entries, with hashes that do
+      not cover their balance changes; `digest` is one digest of all these changes. It is (0, "") if there are no such
+      entries.
     """
 
     def __init__(
@@ -332,7 +333,7 @@ class ChainCheck:
         """Return what the account has spent so far of each balance in the budget period `period`.
 
         The result maps names to units. A full balance such as "wallet" (mu squared) has 2^60 units; the balance of a
-        guarantee that was registered at the account's opening, such as "pure:0.1", counts uses.
+        guarantee that was registered at the account's opening, such as "pure:0.1", counts its uses.
         """
         return {balance_name: self._spent_units(period, balance_name) for balance_name in self._terms.lines()}
 
@@ -361,9 +362,10 @@ class ChainCheck:
     def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, amount: int) -> bool:
         """Return whether `amount` units from the account's Gaussian wallet are a valid price of the charge `entry`.
 
-        The ledger may come from another machine, whose math library rounds otherwise. So a price is valid if it differs
-        by at most 2^20 units (`_ROUNDING`) from `expected`, the units that this machine computes, and if it is enough
-        at this machine's prices. A full wallet has 2^60 units, which stand for its mu squared.
+        The ledger may come from another machine, whose math library rounds otherwise. So a price need not equal
+        `expected`, the units that this machine computes. It is valid if it differs by at most 2^20 units (`_ROUNDING`),
+        and if this machine finds that it is enough to pay for the charge (`WalletTotals.covers`). A full wallet has
+        2^60 units, which stand for its mu squared.
 
         `at` identifies the balance that paid: (number of the account, period, balance name). The result is False for
         any other balance than the wallet, because only prices in the wallet are rounded.

@@ -143,7 +143,7 @@ class _Account:
           lists none. All other changes are computed from `contents` and `spent`.
 
         A full balance such as "wallet" has 2^60 units. The balance of a guarantee that was registered at the account's
-        opening, such as "pure:0.1", counts uses.
+        opening, such as "pure:0.1", counts its uses.
         """
         if contents.kind != "charge":
             return entry_movements(self.holder, self.terms, self.cap, contents, spent)

@@ -146,7 +146,7 @@ class HeadFile:
 
 
 def sign(connection: Connection, key: bytes, at: int) -> Record:
-    """Sign with `key` where each account's chain of entries ends now, and return the new record, the signed head.
+    """Append a signed head, a record of where each account's chain of entries ends now, signed with `key`; return it.
 
     The head lists only accounts with new entries since the last head. `at` is its timestamp in microseconds since 1970.
     Raises `StoreFailed`, without signing, if entries that an earlier head covers are missing or were changed.

@@ -50,7 +50,7 @@ class Anchor:
         return digest("\n".join(lines))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the anchor (the ends of all hash chains) as the JSON object under "anchor" that `parse` reads."""
+        """Return the anchor (the ends of all hash chains) as a JSON object; `parse` reads it under the key "anchor"."""
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod

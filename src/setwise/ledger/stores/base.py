@@ -87,9 +87,10 @@ class Refused(Exception):
 
 
 class Overtaken(Exception):
-    """Raised if another entry of the account took the position for which an entry was priced; nothing changed.
+    """Raised if an entry is not appended because another entry of the account came first; nothing changed.
 
-    The caller then computes the price again, from the balances that the other entry has left.
+    The price of the entry is valid at one position of the account's chain only, which the other entry has taken. The
+    caller then computes the price again, from the balances that the other entry has left.
     """
 
 

@@ -42,9 +42,9 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
     """Return how many units of each balance an account or cap has spent in the budget period `period`.
 
     `holder` is the number of the ledger record that opened the account or cap (a dataset's joint budget). For example,
-    {"wallet": 2^58} is a quarter of the wallet (a budget of mu squared), because a full wallet has 2^60 units; the
-    balance of a guarantee that was registered at the account's opening, such as "pure:0.1", counts uses. Balances that
-    no entry of the ledger has changed in the period are left out.
+    {"wallet": 2^58} is a quarter of the wallet (a budget of mu squared), because a full wallet has 2^60 units. The
+    balance of a guarantee that was registered at the account's opening, such as "pure:0.1", counts its uses. Balances
+    that no entry of the ledger has changed in the period are left out.
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(query)}
@@ -93,10 +93,10 @@ def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
     """Return what an account or cap has spent of each balance that never starts afresh, and lock these balances.
 
     The result maps names of balances to units. A full balance such as "wallet" (mu squared) has 2^60 units; the balance
-    of a guarantee that was registered at the account's opening, such as "pure:0.1", counts uses. No other transaction
-    can change the locked balances before this transaction ends. (SQLite locks no rows, because it has only one writer
-    at a time.) `holder` is the number of the ledger record that opened the account or the cap (the joint budget of a
-    dataset's accounts).
+    of a guarantee that was registered at the account's opening, such as "pure:0.1", counts its uses. No other
+    transaction can change the locked balances before this transaction ends. (SQLite locks no rows, because it has only
+    one writer at a time.) `holder` is the number of the ledger record that opened the account or the cap (the joint
+    budget of a dataset's accounts).
     """
     query = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
     return {row.what: row.spent for row in connection.execute(query.order_by(balances.c.what).with_for_update())}
