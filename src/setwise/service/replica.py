@@ -57,8 +57,8 @@ class Service:
     - `ledger`, `accounts`: the ledger of accounts, and the check of which accounts a person may see
     - `people`, `datasets`, `question_budgets`, `jobs`: stores in `database`; `jobs` has the queries with their answers
     - `engines`: the pool of engines, which read tables
-    - `calculators`, `planners`, `renderers`: worker processes that compose mechanism uses, plan questions, and compute
-      the rows of large answers
+    - `calculators`, `planners`, `renderers`: worker processes that compose privacy guarantees, plan questions, and
+      compute the rows of large answers
     - `questions`: checks and answers questions
     - `runner`: runs queries in threads, with their deadlines and cancellation
     - `series`: manages live series (user counts that are released period by period)

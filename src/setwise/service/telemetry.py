@@ -194,16 +194,18 @@ class Metrics:
             self._lowest_left.labels(dataset).set(share)
 
     def text(self) -> str:
-        """Return the metrics for everybody who signed in, in the text format of Prometheus: all but those of budgets.
+        """Return all metrics but those of budgets, in the text format of Prometheus.
 
-        `text_of_budgets` returns the metrics of budgets, which only stewards and monitors may read.
+        Everybody who is signed in may read these. The metrics of budgets, which `text_of_budgets` returns, are for
+        stewards and monitors only.
         """
         return generate_latest(self._registry).decode()
 
     def text_of_budgets(self) -> str:
         """Return the metrics of budgets in the text format of Prometheus, for stewards and monitors only.
 
-        Nobody else may see them: a remaining budget contains refunds, and what is refunded depends on private data.
+        Nobody else may see them, because they depend on private data: a charge refunds what its answer did not need,
+        how much that is depends on the private rows, and remaining budgets show it.
         """
         return generate_latest(self._budget).decode()
 

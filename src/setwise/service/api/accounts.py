@@ -39,7 +39,7 @@ _PAGE_CHARACTERS = 1 << 20
 
 
 class SetwiseAccountBody(Body):
-    """Request to open an account that pays with mechanism uses registered in advance, which it may spend in any order.
+    """Request to open an account that pays with uses of mechanisms which are registered now, in any order.
 
     - `kind`: always "setwise", which tells this request from a `FilterAccountBody`
     - `name`: the name of the account
@@ -69,18 +69,18 @@ class SetwiseAccountBody(Body):
 
 
 class FilterAccountBody(Body):
-    """Request to open an account with a budget (`epsilon`, `delta`), which pays for each mechanism use when it is made.
+    """Request to open an account with a budget (`epsilon`, `delta`), which pays for each mechanism when it is used.
 
     - `kind`: always "filter", which tells this request from a `SetwiseAccountBody`
     - `name`: the name of the account
     - `analyst`: the person who may ask about `dataset`
     - `every`: the calendar period after which the whole budget is available again, or None
-    - `rule`: how the account adds up the costs of mechanism uses. "wallet" compares each use with a Gaussian mechanism
-      and adds mu squared of these mechanisms, "zcdp" adds zCDP parameters, and "menu" adds costs that are fixed when
-      the account is opened
+    - `rule`: how the account adds up the costs of mechanisms. "wallet" compares each with a Gaussian mechanism that
+      reveals at least as much, and adds mu squared of these Gaussian mechanisms; "zcdp" adds zCDP parameters; "menu"
+      adds costs that are fixed when the account is opened
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `menu`: for the rule "menu" only, the list of mechanism uses with a fixed cost. The account pays only for uses
-      whose guarantee is at least as strong as that of a listed use
+    - `menu`: for the rule "menu" only, the mechanisms that have a fixed cost, such as "pure:0.1". The account pays only
+      for mechanisms whose guarantee is at least as strong as one on this list
     """
 
     kind: Literal["filter"]

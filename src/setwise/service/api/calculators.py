@@ -1,4 +1,4 @@
-"""Routes that compose mechanism uses and calibrate their parameters. They charge no account and read no data."""
+"""Routes that compose privacy guarantees and calibrate their parameters. They charge no account and read no data."""
 
 from typing import Annotated
 
@@ -19,11 +19,11 @@ router = APIRouter(prefix=API, tags=["calculators"], route_class=GuardedRoute)
 
 
 class ComposeBody(Body):
-    """The mechanism uses to compose, and either `delta` or `epsilon`; the service computes the other of the two.
+    """The uses of mechanisms to compose, and either `delta` or `epsilon`; the service computes the other of the two.
 
     - `uses`: text such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism
-    - `interaction`: what the analyst may choose after seeing earlier answers. "batch": nothing, because all mechanisms
-      are fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an
+    - `interaction`: what may be chosen after earlier answers were seen. "batch": nothing, because all mechanisms are
+      fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an
       order fixed up front. "setwise": also the order of these parameters. "adaptive": also the parameters themselves
     - `delta`, `epsilon`: one of the two is a number; the other one is None, and the service computes it
     """
@@ -42,12 +42,12 @@ class ComposeBody(Body):
 
 
 class CalibrateBody(Body):
-    """Mechanism uses, one of them with a "?" for a parameter, and the (epsilon, delta) that they must meet together.
+    """Uses of mechanisms, one with a "?" for a parameter, and the (epsilon, delta) that they must meet together.
 
     - `uses`: text such as "gaussian:?x25", 25 uses of a Gaussian mechanism; the service computes the value of the "?"
     - `epsilon`, `delta`: the guarantee of all uses together
-    - `interaction`: what the analyst may choose after seeing earlier answers. "batch": nothing, because all mechanisms
-      are fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an
+    - `interaction`: what may be chosen after earlier answers were seen. "batch": nothing, because all mechanisms are
+      fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an
       order fixed up front. "setwise": also the order of these parameters. "adaptive": also the parameters themselves
     """
 
@@ -81,7 +81,7 @@ async def calibrate(
     request: Request,
     body: Annotated[CalibrateBody, JsonBody(examples=[{"uses": ["gaussian:?x25"], "epsilon": 1.0, "delta": 1e-6}])],
 ) -> CalibrationRecord:
-    """Return a value for the "?" in mechanism uses such as "gaussian:?x25", so that all uses are (epsilon, delta)-DP.
+    """Return a value for the "?" in uses of mechanisms such as "gaussian:?x25", so that all are (epsilon, delta)-DP.
 
     The "?" stands for a noise scale, an epsilon or a count. With the returned value, all uses of the request together
     have the epsilon and delta that the request states.

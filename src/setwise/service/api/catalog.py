@@ -144,10 +144,11 @@ def _dataset(service: Service, catalog: Catalog, name: str) -> Dataset:
 def _declares_same(known: Dataset, imported: Dataset) -> bool:
     """Return whether the registered dataset `known` has the same definition as `imported`, a table of a catalog.
 
-    The caller does not import a table again that has the same definition. A dataset has two bounds on what one user
-    adds to a group: `rows_per_user` is a number of rows, and `per_item` a number of rows or an amount of a summed
-    column. A catalog states only one number, which an import takes for both bounds. This number is compared with
-    `rows_per_user` of `known` or, if `known` has none, with `per_item`.
+    If so, the caller skips the table. A dataset has two bounds on what one user adds to a group: `rows_per_user` is a
+    number of rows, and `per_item` a number of rows or an amount of a summed column. A catalog states only one number,
+    which an import takes for both bounds. This number is compared with `rows_per_user` of `known` or, if `known` has
+    none, with `per_item`. If neither side has `rows_per_user`, a `per_item` of 1 in `known` counts as no bound, because
+    earlier versions stored 1 for it.
     """
     rows = known.rows_per_user or known.per_item
     # Earlier versions stored a `per_item` of 1 for tables that declare no such bound; these keep their 1.

@@ -140,12 +140,12 @@ class DatasetBody(Body):
 class CapBody(Body):
     """A cap: the joint budget (epsilon, delta) of all accounts on a dataset.
 
-    - `rule`: how the costs of mechanism uses add up: "zcdp" adds zCDP parameters, and "wallet" adds what `keep` says
+    - `rule`: how the costs of mechanisms add up: "zcdp" adds zCDP parameters, and "wallet" adds what `keep` says
     - `failure_share`: the share of delta for outright failures (everything may be revealed); None is the rule's default
-    - `keep`: what the rule "wallet" adds. "wallet" compares each use with a Gaussian mechanism and adds mu squared of
-      these mechanisms, which works for any noise. "sum" adds epsilons, which works only for mechanisms with a pure-DP
-      guarantee. "either" keeps both sums until a question fits only one of them; from then on all accounts are charged
-      by that sum alone
+    - `keep`: what the rule "wallet" adds. "wallet" compares each mechanism with a Gaussian mechanism that reveals at
+      least as much, and adds mu squared of these, which works for any noise. "sum" adds epsilons, which works only for
+      mechanisms with a pure-DP guarantee. "either" keeps both sums until a question fits only one of them; from then on
+      all accounts are charged by that sum alone
     """
 
     epsilon: Epsilon

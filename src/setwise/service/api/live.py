@@ -179,7 +179,7 @@ async def cancel_update(request: Request, series: SeriesName) -> CancelledRecord
 
 @router.delete("/live/{series}")
 async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
-    """End a live series for good and delete its private state. Numbers that were released can still be shown.
+    """End a live series for good and delete its private state. The counts that were released can still be shown.
 
     A live series is a set of noisy user counts that is charged once and released period by period. The private state
     has the counted users and the noise.
@@ -189,7 +189,7 @@ async def close_series(request: Request, series: SeriesName) -> SeriesRecord:
 
 
 def series_record(service: Service, series: LiveSeries) -> SeriesRecord:
-    """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its numbers are.
+    """Return the JSON record of a live `series`: what it counts, what it cost, and how precise its noisy counts are.
 
     Two fields are about the running totals of users at the end of the last period. `within` is the half-width of the
     95% interval of a total. `shown_from` is the noisy total above which a private group is shown, or None if the groups

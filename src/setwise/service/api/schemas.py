@@ -61,10 +61,11 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _keep_one_unknown_field(cls, body: object) -> object:
-        """Return the request body with at most one of its unknown fields, because of which pydantic refuses the body.
+        """Return the request body without its unknown fields but one, so that pydantic refuses it quickly.
 
-        Pydantic makes one error for each unknown field, so that a body of a megabyte of unknown fields would take
-        seconds and hundreds of megabytes. A body that has no more fields than its class is returned unchanged.
+        Pydantic makes one error for each unknown field: a body of a megabyte of unknown fields would take seconds and
+        hundreds of megabytes. One unknown field is kept, so that the body is still refused. A body that has no more
+        fields than its class is returned unchanged.
         """
         if not isinstance(body, dict) or len(body) <= len(cls.model_fields):
             return body
@@ -251,8 +252,8 @@ class GroupingBody(Body):
     - `domain`: the public group labels. None means that labels are private: noise decides which groups are shown
     - `where`: a filter of rows, as an SQL condition
     - `null_item`: the label of rows whose group is null; None leaves these rows out
-    - `limit`: if labels are private, only the `limit` groups with the highest exact numbers (before noise) can be in
-      the answer; None for no such limit
+    - `limit`: if labels are private, only the `limit` groups with the highest exact counts (before noise) can be in the
+      answer; None for no such limit
     """
 
     contributions: Bound | Auto | None = None
@@ -357,15 +358,16 @@ class SqlBody(Body):
 
 
 class DrawsBody(Body):
-    """The budget of a question, stated as mechanism uses that were registered when its account was opened.
+    """The budget of a question, stated as guarantees that were registered when its account was opened.
 
-    A use is written as the guarantee of a mechanism, such as "pure:0.1" for a 0.1-DP mechanism.
+    Each field names a registered guarantee, such as "pure:0.1" (0.1-DP). It pays for mechanisms with this guarantee,
+    and the account may use it a fixed number of times.
 
-    - `discover`: the registered use that pays for each pick of a group or quantile by the exponential mechanism
-    - `counts`: the registered use that pays for each noisy number
-    - `threshold_delta`: only for private groups, which are shown if their noisy number exceeds a threshold: the
+    - `discover`: the guarantee that pays for each pick of a group or quantile by the exponential mechanism
+    - `counts`: the guarantee that pays for each noisy count or other noisy number of the answer
+    - `threshold_delta`: only for private groups, which are shown if their noisy count exceeds a threshold: the
       probability that a group with only one user is shown, paid once for the whole question. None takes DELTA if the
-      account has registered a single use of the form "approx:0,DELTA"
+      account has registered a single guarantee of the form "approx:0,DELTA"
     """
 
     kind: Literal["draws"]
@@ -377,8 +379,8 @@ class DrawsBody(Body):
     def _check_something_is_drawn(self) -> "DrawsBody":
         """Return the request body unchanged; raise `InvalidParameter` if nothing in it pays for the question.
 
-        Such a question is paid with mechanism uses that were registered when its account was opened. The field
-        `discover` names the use that pays for each pick of a group or quantile, and `counts` the use that pays for each
+        Such a question is paid with guarantees that were registered when its account was opened. The field `discover`
+        names the guarantee that pays for each pick of a group or quantile, and `counts` the one that pays for each
         noisy number; a request needs at least one of the two.
         """
         if self.discover is None and self.counts is None:
@@ -386,10 +388,9 @@ class DrawsBody(Body):
         return self
 
     def budget(self) -> Draws:
-        """Return the registered mechanism uses that this request body names, as the budget of a question.
+        """Return the registered guarantees that this request body names, as the budget of a question.
 
-        A use is written as the guarantee of a mechanism, such as "pure:0.1" for a 0.1-DP mechanism. Raises
-        `InvalidParameter` if the uses are not valid.
+        A guarantee is written as in "pure:0.1", for a 0.1-DP mechanism. Raises `InvalidParameter` if one is not valid.
         """
         return Draws(discover=self.discover, counts=self.counts, threshold_delta=self.threshold_delta)
 

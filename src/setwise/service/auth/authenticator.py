@@ -266,9 +266,9 @@ class Authenticator:
     def count_attempt(self, request: Request) -> None:
         """Count an attempt to sign in against the rate limit of the IP address from which the `request` came.
 
-        Attempts with a token are counted only if they failed, after they failed. An attempt by single sign-on is
-        counted before it begins, because its outcome is known only later, from the provider. Raises `TooManyRequests`
-        above the limit.
+        Callers count a sign-in with a token only after it has failed. They count a single sign-on when it begins, and
+        again when the browser comes back from the provider, before its outcome is known. Raises `TooManyRequests` above
+        the limit.
         """
         self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 

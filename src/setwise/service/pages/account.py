@@ -41,8 +41,8 @@ class Charge:
     - `key`: the idempotency key of the question that the charge paid for
     - `period`: the calendar period whose budget paid, such as "2026-11"; "" if the account has no periods
     - `bought`: the question, described for people
-    - `drawn`: the mechanism uses that the charge took from the account, each a guarantee with a count of mechanisms
-    - `returned`: those of the mechanism uses in `drawn` that were not needed, and were given back when the answer was
+    - `drawn`: what the charge took from the account: guarantees, each with the number of mechanisms that have it
+    - `returned`: those of the guarantees in `drawn` that were not needed, and were given back when the answer was
       stored
     - `answered`: whether an answer was stored
     """
@@ -58,19 +58,25 @@ class Charge:
 
     @property
     def kept(self) -> tuple[Use, ...]:
-        """The mechanism uses (guarantees with counts) that the charge drew and that were not given back."""
+        """The guarantees (with counts) that the charge took from the account and that were not given back."""
         back = {use.guarantee: use.count for use in self.returned}
         counts = [(use.guarantee, use.count - back.get(use.guarantee, 0)) for use in self.drawn]
         return tuple(Use(guarantee, count) for guarantee, count in counts if count > 0)
 
     @property
     def uses(self) -> list[str]:
-        """The mechanism uses that the charge drew and that were not returned, as texts such as "pure:0.1x25"."""
+        """The guarantees that the charge took and that were not given back, as texts such as "pure:0.1x25".
+
+        "pure:0.1x25" stands for 25 mechanisms that are 0.1-DP.
+        """
         return list(map(format_use, self.kept))
 
     @property
     def came_back(self) -> list[str]:
-        """The mechanism uses of the charge that were returned to the account, as texts such as "pure:0.1x25"."""
+        """The guarantees of the charge that were given back to the account, as texts such as "pure:0.1x25".
+
+        "pure:0.1x25" stands for 25 mechanisms that are 0.1-DP.
+        """
         return [format_use(use) for use in self.returned]
 
 
@@ -78,7 +84,7 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
     """Return the charges among an account's ledger `entries`, oldest first, each with what was given back later.
 
     When the answer of a charge is stored, the ledger gets a further entry (a settlement). This entry states which
-    mechanism uses, guarantees with counts, were charged but not needed and are given back.
+    guarantees (with counts of mechanisms) were charged but not needed and are given back.
     """
     charges: dict[str, Charge] = {}
     for entry in entries:
@@ -224,14 +230,14 @@ def _statement(
 
 
 def registered_kinds(status: AccountStatus) -> list[dict[str, object]]:
-    """Return a dict for each kind of mechanism use that was registered when the account was opened.
+    """Return a dict for each guarantee that was registered when the account was opened, to show how much of it is left.
 
-    - `kind`: the notation of the use, such as "pure:0.1"
-    - `left`: how many of these uses remain
-    - `total`: how many were registered
+    - `kind`: the notation of the guarantee, such as "pure:0.1"
+    - `left`: for how many mechanisms with this guarantee the account can still pay
+    - `total`: for how many it could pay when it was opened
 
-    The list is empty for an account with an (epsilon, delta) budget, which has no registered uses. `status` is the
-    account's status.
+    The list is empty for an account with an (epsilon, delta) budget, which has no registered guarantees. `status` is
+    the account's status.
     """
     left = {use.guarantee: use.count for use in status.left}
     return [
@@ -245,14 +251,15 @@ def registered_kinds(status: AccountStatus) -> list[dict[str, object]]:
 
 
 def largest_single_use(status: AccountStatus) -> list[str]:
-    """Return the largest mechanism use that an account's budget can still pay for, as texts for the account's page.
+    """Return the largest guarantee that an account's budget can still pay for, as texts for the account's page.
 
-    - The first text is the use in its written form, such as "gaussian:20.0" (Gaussian noise of 20 times the
-      sensitivity).
-    - There may be a second, such as "approx:0.0,1e-06". It is what the budget can pay in addition for mechanisms that
-      may fail outright (reveal everything), with the remaining probability of failure.
+    - The first text is the guarantee in its written form, such as "gaussian:20.0" (Gaussian noise of 20 times the
+      sensitivity), with a count if the budget can pay for it several times.
+    - There may be a second, such as "approx:0.0,1e-06", a (0, delta)-DP guarantee. Its delta is the remaining
+      probability of outright failure (which may reveal everything), and the budget can pay for it in addition.
 
-    The list is empty if nothing is left, or if the account with this `status` has only registered uses and no budget.
+    The list is empty if nothing is left, or if the account with this `status` has only registered guarantees and no
+    budget.
     """
     if status.terms.totals is None:
         return []

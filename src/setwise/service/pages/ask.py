@@ -224,7 +224,7 @@ async def answer_panel(request: Request, query: QueryId) -> Response:
 
 @router.get("/answers/{query}/answer.csv")
 async def answer_csv(request: Request, query: QueryId) -> Response:
-    """Return the answer of the query with the id `query` as CSV for a spreadsheet: its groups with their numbers.
+    """Return the answer of the query with the id `query` as CSV for a spreadsheet: its groups with their noisy values.
 
     For a question in SQL, the CSV has the rows of the SQL's result.
     """
@@ -353,7 +353,7 @@ _LARGEST_EPSILON = 2.0
 async def explore(request: Request) -> Response:
     """Show the page with the budget calculator and the charts that compare composition bounds.
 
-    Its script loads the numbers.
+    The page's script fetches the bounds from the service.
     """
     return render(
         request,

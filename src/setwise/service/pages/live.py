@@ -1,4 +1,4 @@
-"""Pages of live series: the list of those that the person may see, and a page with chart and numbers for each.
+"""Pages of live series: the list of those that the person may see, and a page with a chart and the counts for each.
 
 A live series is a set of noisy user counts that is charged once and released period by period.
 """
@@ -29,7 +29,7 @@ On = Annotated[str | None, Query(max_length=10)]
 
 @router.get("/live")
 async def live_page(request: Request) -> Response:
-    """Show the list of live series that the person may see, with what each counts and how accurate its numbers are.
+    """Show the list of live series that the person may see, with what each counts and how accurate the counts are.
 
     A live series is a set of noisy user counts that is charged once and released period by period.
     """
@@ -44,8 +44,9 @@ async def live_page(request: Request) -> Response:
 async def series_page(request: Request, series: SeriesName, window: Window = None, on: On = None) -> Response:
     """Show one live series (noisy user counts, released period by period): its chart, largest items and guarantee.
 
-    Items are ranked by their numbers in the period that begins on the day `on` or, if `on` is left out, in the last
-    released period. With `window` the numbers are counts over that many periods, and otherwise running totals.
+    An item is a group of rows whose users are counted. Items are ranked by their noisy counts in the period that begins
+    on the day `on` or, if `on` is left out, in the last released period. With `window`, a count is over that many
+    periods, and otherwise it is a running total.
     """
     service, identity = service_of(request), caller(request)
     view = await _view(request, series, window)
@@ -90,8 +91,8 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
 async def series_picture(request: Request, series: SeriesName, window: Window = None) -> Response:
     """Return the chart of a live series as SVG: a line for each item, with a band for its intervals.
 
-    A live series is a set of noisy user counts that is released period by period. With `window` the numbers are counts
-    over that many periods instead of running totals.
+    A live series is a set of noisy user counts of items (groups of rows) that is released period by period. With
+    `window`, a count is over that many periods, and otherwise it is a running total.
     """
     view = await _view(request, series, window)
     svg = await asyncio.to_thread(lambda: view.picture().svg())
@@ -100,10 +101,10 @@ async def series_picture(request: Request, series: SeriesName, window: Window = 
 
 @router.get("/live/{series}/series.csv")
 async def series_csv(request: Request, series: SeriesName, window: Window = None) -> Response:
-    """Return every released number of a live series as CSV, for a spreadsheet.
+    """Return every released noisy count of a live series as CSV, for a spreadsheet.
 
-    A live series is a set of noisy user counts that is released period by period. With `window` the numbers are counts
-    over that many periods instead of running totals.
+    A live series is a set of noisy user counts that is released period by period. With `window`, a count is over that
+    many periods, and otherwise it is a running total.
     """
     view = await _view(request, series, window)
     headers = {"Content-Disposition": f'attachment; filename="{series}.csv"'}
@@ -111,11 +112,11 @@ async def series_csv(request: Request, series: SeriesName, window: Window = None
 
 
 async def _view(request: Request, series: str, window: int | None) -> SeriesView:
-    """Return the released numbers of the live series called `series`, as the person who sent `request` may see them.
+    """Return the released noisy counts of the live series called `series`, as the sender of `request` may see them.
 
-    A live series is a set of noisy user counts that is released period by period. The numbers are running totals if
-    `window` is None, and otherwise counts over windows of that many periods. Raises `UnknownName` if the person may not
-    see the series.
+    A live series is a set of noisy user counts that is released period by period. They are running totals if `window`
+    is None, and otherwise counts over windows of that many periods. Raises `UnknownName` if the person may not see the
+    series.
     """
     service, identity = service_of(request), caller(request)
     return await asyncio.to_thread(lambda: service.series.view(identity, series, window, []))

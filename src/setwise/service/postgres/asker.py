@@ -1,7 +1,8 @@
-"""Answers the SQL statements of one client of PostgreSQL's protocol: budget, key, error codes (SQLSTATE).
+"""Answers the SQL statements of one client of PostgreSQL's protocol, with their budgets, keys and SQLSTATE codes.
 
-The statements pass the same checks, charges and limits as questions over REST. Answers leave only at 1, 2, 4, ... times
-a fixed number of seconds after the statement, as over REST, which hides how long the engine read private rows.
+A statement passes the same checks, charges and limits as a question over REST, and is asked under an idempotency key: a
+repeated statement with the same key gets its stored answer. As over REST, answers leave only at 1, 2, 4, ... times a
+fixed number of seconds after the statement, which hides how long the engine read private rows.
 """
 
 import asyncio
@@ -95,10 +96,12 @@ class ServiceAsker:
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
-        `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. With
-        None, a statement that is repeated gets its stored answer without a charge if the table is not known to have
-        changed, for the number of hours (`fresh_hours`) that a steward has set for the account. Raises `Rejected` if
-        the statement is cancelled or fails, and a `SetwiseError` if the question is refused.
+        `budget` has the epsilon and delta to spend if the statement states none, and the idempotency key of the
+        question. If the key is None, a key is made from the statement (see `_key`). A repeated statement then gets its
+        stored answer without a charge, for as many hours as a steward has set for the account (`fresh_hours`), unless
+        the table is known to have changed.
+
+        Raises `Rejected` if the statement is cancelled or fails, and a `SetwiseError` if the question is refused.
         """
         service = self._service
         identity = await self._identity(counted=False)
@@ -213,10 +216,10 @@ class ServiceAsker:
 def _key_of(question: Question, version: object, period: int, day: date) -> str:
     """Return the idempotency key of `question`: a hash of its text, the table's `version` and the number `period`.
 
-    The time since 1970 is divided into spans of `fresh_hours` hours, the time for which stored answers are repeated,
-    and `period` is the number of one of them. So a question that is repeated in a later span has another key and is
-    asked anew, instead of getting its stored answer. The key of a question that names the current date or time also
-    changes with the `day`, because yesterday's answer is about other rows.
+    The time since 1970 is divided into spans of `fresh_hours` hours, the time for which stored answers are repeated.
+    `period` is the number of a span: of the present one or, while an answer from the span before is fresh, of that one.
+    In a later span, the same question gets another key, and is asked anew. The key of a question that names the current
+    date or time also changes with the `day`, because yesterday's answer is about other rows.
     """
     parts = [question.text, version, period]
     if mentions_clock(question.text):

@@ -63,7 +63,8 @@ def mentions_clock(text: str) -> bool:
     """Return whether the SQL `text` seems to call a clock or a random function, so that its result changes with time.
 
     A statement with the same text as an earlier one usually gets the stored result of the earlier one. If this function
-    returns True, callers repeat an answer at most on the same day, and the result of a catalogue query never.
+    returns True, there are two exceptions: a stored answer is used again on the same day only, and a stored result of a
+    catalogue query (a query of system tables) is never used again.
     """
     return _CLOCK.search(text) is not None
 

@@ -59,9 +59,9 @@ class Asker(Protocol):
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
         """Ask the SQL statement `sql` as a question: charge the account, and return the answer's rows.
 
-        `budget` has the epsilon and delta to spend if the statement states none, and an idempotency key or None. With
-        None, a statement that is repeated soon gets its stored answer and is not charged again, if the table is not
-        known to have changed.
+        `budget` has the epsilon and delta to spend if the statement states none, and the idempotency key of the
+        question. If the key is None, a statement that is repeated soon gets its stored answer and is not charged again,
+        unless the table is known to have changed.
         """
         ...
 

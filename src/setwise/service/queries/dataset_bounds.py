@@ -12,9 +12,12 @@ def bounded_query(query: Query, dataset: Dataset) -> Query:
     Contribution bounds limit what one user contributes: the most groups in which the user counts, the most that the
     user adds to one group, and the most rows of the user that count in one group.
 
-    Raises: `InvalidParameter` if one of the first two bounds of the query is larger than the dataset's. Also for a
-    histogram of private groups (noise decides which of them are shown) for which nothing limits the number of groups of
-    one user: the query and the dataset state no limit, and the query does not ask for one to be found ("auto").
+    Raises `InvalidParameter` in two cases:
+
+    - The query states a larger bound than the dataset, for one of the first two bounds.
+    - The query is a histogram of private groups (noise decides which of them are shown), and nothing limits in how many
+      groups one user counts: neither the query nor the dataset states a bound, and the query does not ask the service
+      to find one ("auto").
     """
     bounded = _within_bounds(query.with_declared_rows(dataset.rows_per_user), dataset)
     has_bound = bounded.contributions is not None or bounded.auto_contributions

@@ -156,8 +156,8 @@ class CheckedQuestion:
 class Preview:
     """The plan of a question, and whether its account could pay for it now.
 
-    - `left`: the registered mechanism uses that remain in the account, such as 25 uses of 0.1-DP mechanisms; for an
-      account with an (epsilon, delta) budget, the largest single use that it can still pay for
+    - `left`: the registered uses that remain in the account, such as 25 uses of 0.1-DP mechanisms; for an account with
+      an (epsilon, delta) budget, the largest single use that it can still pay for
     - `shortage`: a sentence that says what is lacking in the account, or in the joint budget of its dataset, and which
       smaller budget the account could pay, if there is one; None if the account can pay
     - `warning`: a sentence, or None. The joint budget of a dataset may be able to pay in two ways: from a sum of mu
@@ -480,8 +480,7 @@ class QuestionService:
     def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
         """Return the preview of the question `checked`: its plan, and what its account lacks to pay for the plan.
 
-        `remaining` is copied into the preview: the mechanism uses that the account has left, each a guarantee with a
-        count.
+        `remaining` is copied into the preview: what is left in the account, as guarantees with counts of mechanisms.
         """
         account = checked.account
         planned = payable_plan(
@@ -502,7 +501,7 @@ class QuestionService:
 
         For example: "it would fit with an epsilon of 0.4". The caller adds the phrase to the error for the question
         `checked`, whose plan, `planned`, costs more than the account can pay. The result is also None if the question
-        does not spend an (epsilon, delta), but mechanism uses that were registered when the account was opened.
+        does not spend an (epsilon, delta), but guarantees that were registered when the account was opened.
         """
         account = checked.account
         total = planned.total if isinstance(checked.budget, Within) else checked.budget

@@ -1,4 +1,4 @@
-"""The parsed SQL of questions, kept for the polls, lists and pages that need it again."""
+"""A cache of the parsed SQL of questions, which pages and repeated requests for the same query need again."""
 
 import threading
 from datetime import UTC, date, datetime

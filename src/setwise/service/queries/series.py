@@ -260,9 +260,9 @@ class SeriesService:
 
         - `dataset`: the dataset whose rows are counted
         - `until`: periods that ended before this day are released; None means today in UTC
-        - `timing`: the engine slot (the right to read a table), and the padded times at which numbers are stored or a
-          failure is raised. Padded times, 1, 2, 4, ... times a fixed number of seconds after the request, hide how long
-          reading took
+        - `timing`: the engine slot (the right to read a table), and the padded times at which the noisy counts are
+          stored or a failure is raised. Padded times, 1, 2, 4, ... times a fixed number of seconds after the request,
+          hide how long reading took
         """
 
         def wait_before_release() -> None:

@@ -13,8 +13,8 @@ from setwise.service.storage.database import Database
 class QuestionBudget:
     """The budget (epsilon, delta) that an SQL statement over PostgreSQL's protocol spends if it states no budget.
 
-    For at most `fresh_hours` hours, the same statement on the same version of its table gets its stored answer, so that
-    a dashboard that refreshes a hundred times pays once.
+    If the same statement is sent again within `fresh_hours` hours, and its table is not known to have changed, it gets
+    its stored answer and spends nothing. So a dashboard that refreshes a hundred times pays once.
     """
 
     epsilon: float = 0.1
@@ -27,13 +27,20 @@ class QuestionBudget:
 
 
 class QuestionBudgets:
-    """The store of question budgets: each account's default for SQL statements over PostgreSQL's protocol."""
+    """The store of question budgets: what an SQL statement over PostgreSQL's protocol spends if it states no budget.
+
+    Each account may have a question budget of its own.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def of(self, account: str) -> QuestionBudget:
-        """Return the question budget of an account; the default (epsilon 0.1, delta 1e-9, 24 hours) if none is set."""
+        """Return the question budget of an account: what an SQL statement that states no budget spends.
+
+        If none was set for the account, a statement spends epsilon 0.1 and delta 1e-9, and the same statement gets its
+        stored answer for 24 hours.
+        """
         table = schema.question_budgets
         with self._database.reading() as connection:
             row = connection.execute(select(table).where(table.c.account == account)).first()
@@ -42,7 +49,7 @@ class QuestionBudgets:
         return QuestionBudget(epsilon=row.epsilon, delta=row.delta, fresh_hours=row.fresh_hours)
 
     def put(self, account: str, budget: QuestionBudget) -> None:
-        """Set the question budget of `account`: the budget that a later SQL statement spends if it states none."""
+        """Set the question budget of `account`: what a later SQL statement spends if it states no budget."""
         table = schema.question_budgets
         with self._database.writing() as connection:
             connection.execute(delete(table).where(table.c.account == account))

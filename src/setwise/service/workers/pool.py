@@ -121,7 +121,8 @@ class _Reply(Generic[R]):
 class WorkerPool:
     """A pool of worker processes that run tasks for the service; a process is started when it is first needed.
 
-    - `processes`: the number of processes. One person may use all but one (at least one), so that others need not wait
+    - `processes`: the number of processes. One person may use all of them but one, so that others need not wait; if
+      there is only one process, everybody may use it
     - `seconds`, `memory`: the most seconds, and bytes of memory, that one task may take
     - `remedy`: the advice at the end of the error for a task that takes more
     - `remember`: whether results are cached
@@ -201,8 +202,8 @@ class WorkerPool:
     def _compute(self, task: Task[R], person: str, check: Callable[[], None]) -> _Reply[R]:
         """Wait for a free worker process, let it compute `task`, and return its reply.
 
-        `person` is the name of the person who waits for the result; one person may use all processes but one. `check`
-        is called while waiting, and raises an error to stop the wait.
+        `person` is the name of the person who waits for the result; if the pool has several processes, one person may
+        use all but one. `check` is called while waiting, and raises an error to stop the wait.
         """
         while not self._slots.acquire(person, timeout=_CHECK_SECONDS):
             check()

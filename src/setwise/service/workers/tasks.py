@@ -77,11 +77,11 @@ def _allocated_bytes() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compose:
-    """Task: compose mechanism `uses` such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism), to bound epsilon or delta.
+    """Task: compose `uses` of mechanisms, such as "pure:0.1x25" (25 uses of a 0.1-DP one), to bound epsilon or delta.
 
-    - `interaction`: what the analyst may choose after seeing earlier answers. With "batch", nothing. With "ordered",
-      each next mechanism, but the guarantees in `uses` come in the order in which they are listed. With "setwise", also
-      the order of these guarantees. With "adaptive", also the parameters
+    - `interaction`: what may be chosen after earlier answers were seen. With "batch", nothing. With "ordered", each
+      next mechanism, but the guarantees in `uses` come in the order in which they are listed. With "setwise", also the
+      order of these guarantees. With "adaptive", also the parameters
     - `delta`, `epsilon`: the caller states one of the two; the other one is None, and the task computes bounds on it
 
     >>> task = Compose(uses=("pure:0.1x25",), interaction="setwise", delta=1e-6)
@@ -95,7 +95,7 @@ class Compose:
     epsilon: float | None = None
 
     def result(self) -> CompositionRecord:
-        """Return certified bounds on the epsilon or delta of all mechanism uses of this task together.
+        """Return certified bounds on the epsilon or delta of all `uses` of mechanisms in this task together.
 
         The bounds are on epsilon if the task has a `delta`, and otherwise on delta. In the result, `method` names the
         computation of the bounds, `statement` the theorem behind the bounds, and `words` describes each use for people.
@@ -115,9 +115,9 @@ class Calibrate:
 
     The "?" stands for a parameter, as in "gaussian:?x25" (25 uses of a Gaussian mechanism).
 
-    `interaction` is what the analyst may choose after seeing earlier answers. "batch": nothing, because all mechanisms
-    are fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an
-    order fixed up front. "setwise": also the order of these parameters. "adaptive": also the parameters themselves.
+    `interaction` is what may be chosen after earlier answers were seen. "batch": nothing, because all mechanisms are
+    fixed up front. "ordered": each next mechanism, while the mechanisms' parameters (such as epsilons) come in an order
+    fixed up front. "setwise": also the order of these parameters. "adaptive": also the parameters themselves.
     """
 
     uses: tuple[str, ...]
@@ -126,10 +126,10 @@ class Calibrate:
     delta: float
 
     def result(self) -> CalibrationRecord:
-        """Return the value found for the "?" in the mechanism uses, the uses with this value, and certified bounds.
+        """Return the value found for the "?", the uses of mechanisms with this value, and certified bounds.
 
-        The "?" stands for one parameter, as in "gaussian:?x25". The bounds are lower and upper bounds on the epsilon
-        and the delta of all uses together.
+        The "?" stands for one parameter, as in "gaussian:?x25" (25 uses of a Gaussian mechanism). The bounds are lower
+        and upper bounds on the epsilon and the delta of all uses together.
         """
         free, plan = parse_plan(self.uses)
         calibration = FIND[free](plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
@@ -201,10 +201,10 @@ class PlanStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifyTerms:
-    """Task: certify the epsilon of an account that pays with registered mechanism `uses`; return the account's `Terms`.
+    """Task: certify the epsilon of an account with registered uses of mechanisms, and return the account's `Terms`.
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
-    - `uses`: the mechanism uses that are registered, such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism)
+    - `uses`: the registered uses, such as "pure:0.1x25" (25 uses of a 0.1-DP mechanism)
     - `delta`: the delta at which the overall epsilon of all uses is certified
     - `period`: the calendar period after which the uses are renewed, or None
     - `wallet`: a second budget, which pays for uses that are not registered: all unregistered uses together reveal at
@@ -222,7 +222,7 @@ class CertifyTerms:
     failure: float
 
     def result(self) -> Terms:
-        """Return the account's terms, with certified bounds on the epsilon of all its mechanism `uses` together.
+        """Return the account's terms, with certified bounds on the epsilon of all its registered `uses` together.
 
         The terms state what the account promises and may spend. The bounds are at the `delta` of this task.
         """
@@ -244,11 +244,11 @@ class CertifyBudget:
 
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
-    - `rule`: how the account adds up the costs of mechanism uses. "wallet" compares each use with a Gaussian mechanism
-      and adds mu squared of these mechanisms, "zcdp" adds zCDP parameters, and "menu" adds fixed costs, which are whole
-      numbers
-    - `menu`: for the rule "menu" only, the list of mechanism uses with a fixed cost, such as "pure:0.1". The account
-      pays only for uses whose guarantee is at least as strong as that of a listed use. Empty for the other two rules
+    - `rule`: how the account adds up the costs of mechanisms. "wallet" compares each with a Gaussian mechanism that
+      reveals at least as much, and adds mu squared of these Gaussian mechanisms; "zcdp" adds zCDP parameters; "menu"
+      adds fixed costs, which are whole numbers
+    - `menu`: for the rule "menu" only, the mechanisms that have a fixed cost, such as "pure:0.1". The account pays only
+      for mechanisms whose guarantee is at least as strong as one on this list. Empty for the other two rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
       default
     """
@@ -267,8 +267,8 @@ class CertifyBudget:
         """Return the terms of the account: its promise (epsilon, delta), and the budget that it may spend.
 
         The budget is a number whose unit depends on the account's rule for adding up costs; for the rule "wallet" it is
-        mu squared, for example. For the rule "menu" (a fixed list of mechanism uses that the account accepts),
-        computing the budget may take seconds.
+        mu squared, for example. For the rule "menu" (a fixed list of mechanisms that the account accepts), computing
+        the budget may take seconds.
         """
         return filter_terms(
             self.name,
