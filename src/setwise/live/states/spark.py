@@ -80,10 +80,10 @@ class MarkerFiles(Protocol):
 
 
 class LocalFiles:
-    """The folder with the private state of a live series (counted users and noise), on a disk of this machine.
+    """Reads and writes the marker files of a live series in the folder `folder` on a disk of this machine.
 
-    The object reads and writes the marker files in the folder. A marker is a small file that makes one update of the
-    state valid. The path of the folder is `folder`.
+    A live series is a set of noisy user counts, released period by period. The folder has its private state: the users
+    counted so far, and the noise. A marker is a small file that makes one update of this state valid.
     """
 
     def __init__(self, folder: str) -> None:
