@@ -11,7 +11,7 @@ import setwise
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, Use
 from setwise.accounting.notation import format_use, parse_use
-from setwise.accounting.promises import rounded_up
+from setwise.accounting.promises import rounded_down, rounded_up
 from setwise.analytics.budget import Draws
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
@@ -236,7 +236,7 @@ def test_a_filter_that_cannot_pay_says_what_it_needs_and_what_would_fit(ledger, 
     account = ledger.account("poor")
     engine, session = recorded_session(account=account)
     with pytest.raises(
-        BudgetExhausted, match=r"it costs more than is left; Gaussian noise .* would fit; it would fit with"
+        BudgetExhausted, match=r"it costs more than is left; (the epsilon of .* cost more; )?it would fit with"
     ) as told:
         session.count(**words)
     assert (engine.events, account.status().charges) == ([], 0)
@@ -270,6 +270,37 @@ def test_what_would_fit_counts_the_sum_of_epsilons(ledger):
     _, session = recorded_session(account=account)
     with pytest.raises(BudgetExhausted, match=r"it would fit with an epsilon of 1\.[12]$"):
         session.count(epsilon=1.5, counts="laplace")
+
+
+def test_what_would_fit_is_the_largest_epsilon_with_any_noise(ledger):
+    """An epsilon of 0.29 was said to fit, that of Laplace noise, and then 1 was accepted, with Gaussian noise."""
+    ledger.open_filter("poor", epsilon=3.0, delta=1e-6)
+    account = ledger.account("poor")
+    account.charge([parse_use("gaussian:1.6")], key="first", request="q")
+    _, session = recorded_session(account=account)
+    with pytest.raises(BudgetExhausted, match=r"it costs more than is left; it would fit with an epsilon of") as told:
+        session.count(epsilon=2.5)
+    epsilon = float(re.search(r"an epsilon of ([\d.]+)$", str(told.value))[1])
+    assert epsilon > 3 * account.status().laplace_epsilon_left
+    with pytest.raises(BudgetExhausted):
+        session.count(epsilon=epsilon + 0.1)
+    assert len(session.count(epsilon=epsilon)) == 1
+
+
+def test_a_refusal_of_an_epsilon_that_is_left_says_why(ledger):
+    """A histogram of epsilon 1 was refused below the words "epsilon 2.8 of 3 left"."""
+    ledger.open_filter("poor", epsilon=3.0, delta=1e-5)
+    account = ledger.account("poor")
+    account.charge([parse_use("gaussian:2.5")], key="first", request="q")
+    left = account.status().epsilon_left
+    _, session = recorded_session(account=account)
+    why = (
+        f"the epsilon of {rounded_down(left, 2)} that is left is for Gaussian noise with stated bounds, as other noise"
+    )
+    with pytest.raises(BudgetExhausted, match=re.escape(why)) as told:
+        session.count(epsilon=0.9 * left, counts="laplace")
+    epsilon = re.search(r"it would fit with an epsilon of ([\d.]+)", str(told.value))[1]
+    assert len(session.count(epsilon=float(epsilon), counts="laplace")) == 1
 
 
 def test_a_shortage_is_none_when_enough_is_left(ledger):
@@ -532,3 +563,25 @@ def test_sessions_close_the_tables_that_an_account_paid_to_join(ledger, session,
     session.close()
     assert len(set(map(id, engines))) == 3
     assert all(engine in closed for engine in engines)
+
+
+def test_an_account_of_another_dataset_does_not_pay_for_a_session(ledger, session, tmp_path):
+    """It paid, so that the joint promise about this table left the charges out."""
+    ledger.open_filter("sales", epsilon=3.0, delta=1e-5, dataset="sales")
+    ledger.open_filter("visits", epsilon=3.0, delta=1e-5, dataset="visits")
+    with pytest.raises(InvalidParameter, match="is for the dataset 'sales', and this table is known as 'visits'"):
+        session.paid_by(ledger.account("sales"))
+    with pytest.raises(InvalidParameter, match="'bob' is not one of them"):
+        session.paid_by(ledger.account("bob"))
+    joined = session.join("countries", using="country")
+    with pytest.raises(InvalidParameter, match="is for the dataset 'sales'"):
+        joined.paid_by(ledger.account("sales"))
+    joined.paid_by(ledger.account("visits")).count(epsilon=0.5)
+    session.paid_by(ledger.account("sales"), dataset="sales").count(epsilon=0.5)
+    (tmp_path / "orders.csv").write_text("who,amount\nu1,3\n")
+    with (
+        setwise.open(tmp_path / "visits.csv", user="who", private={"orders": tmp_path / "orders.csv"}) as both,
+        pytest.raises(InvalidParameter, match="is for the dataset 'visits', and this table is known as 'orders'"),
+    ):
+        both.paid_by(ledger.account("visits"))
+    assert [ledger.account(name).status().charges for name in ("sales", "visits", "bob")] == [1, 1, 0]

@@ -495,7 +495,7 @@ def test_the_view_is_json_and_csv(opened):
     assert lines[0] == "period,item,value,low,high,measure"
     assert len(lines) == 5
     measure = "users from the first period up to each period. Each interval holds the exact number 95 times in 100. "
-    assert all(line.endswith(f"{measure}Each user is protected, with all of their rows") for line in lines[1:])
+    assert all(line.endswith(f'{measure}Each user is protected, with all of their rows"') for line in lines[1:])
 
 
 @pytest.mark.parametrize("items", [2, 9])

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from setwise.accounting.brackets import CertifiedBound, Interaction, up
 from setwise.accounting.guarantees import Use, merged
+from setwise.accounting.promises import rounded_down
 from setwise.accounting.zcdp_filter import ZcdpOdometer, filter_parameters
 from setwise.analytics.budget import AskedBudget, default_delta
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, SetwiseError, Unattainable
@@ -390,10 +391,11 @@ def suggest_budget(
     """Return a phrase on which budgets near `total` the account could still pay for, or None if none is found.
 
     For example: "it would fit with an epsilon of 0.4, or with Gaussian noise: add counts='gaussian'". The epsilon is
-    close to the largest one that the account can pay for, in two digits. If no epsilon helps, because the account has
-    less left for failures than the question's delta, a smaller delta is suggested together with an epsilon. Gaussian
-    noise is proposed because an account with a Gaussian budget pays less for it than for Laplace noise of the same
-    (epsilon, delta).
+    the largest one that the account can pay for, rounded down to two digits, with the noise that `first_payable` would
+    choose for it. If no epsilon helps, because the account has less left for failures than the question's delta, a
+    smaller delta is suggested together with an epsilon. Gaussian noise is proposed because an account with a Gaussian
+    budget pays less for it than for Laplace noise of the same (epsilon, delta). If the account has at least the
+    question's epsilon left for Gaussian noise, the phrase says for which questions it has less.
 
     - `total` is the budget of a question that `account` cannot pay for, and `needed` are the mechanisms that were
       planned for it, each as a privacy guarantee and a number of runs.
@@ -407,17 +409,25 @@ def suggest_budget(
         except SetwiseError:
             return False  # no mechanism has these parameters
 
-    gaussian = gaussian_alternative(total, account.status().terms)
-    smaller = next(filter(is_payable, _smaller(total, needed, account)), None)
+    status = account.status()
+
+    def is_payable_with_some_noise(other: Total) -> bool:
+        return any(map(is_payable, (other, *_with_other_noise(other, _account_delta(status)))))
+
+    gaussian = gaussian_alternative(total, status.terms)
+    smaller = next(filter(is_payable_with_some_noise, _smaller(total, needed, account)), None)
     if smaller is None:
-        smaller = next(filter(is_payable, _with_smaller_delta(total, account)), None)
+        smaller = next(filter(is_payable_with_some_noise, _with_smaller_delta(total, account)), None)
     remedies = []
     if smaller is not None:
+        largest = min(float(total.epsilon), status.epsilon_left or math.inf)
+        smaller = _with_largest_epsilon(smaller, largest, is_payable_with_some_noise)
         delta = "" if smaller.delta == total.delta else f" and a delta of {_delta_text(smaller.delta)}"
         remedies.append(f"an epsilon of {float(smaller.epsilon):g}{delta}")
     if gaussian is not None and is_payable(gaussian):
         remedies.append(f"Gaussian noise: {_added_parameters(total, gaussian, in_json=in_json)}")
-    return f"it would fit with {', or with '.join(remedies)}" if remedies else None
+    why = _why_refused(total, status) if smaller is not None and smaller.delta == total.delta else ""
+    return f"{why}it would fit with {', or with '.join(remedies)}" if remedies else None
 
 
 def with_suggestion(shortage: str, suggestion: str | None) -> str:
@@ -426,7 +436,49 @@ def with_suggestion(shortage: str, suggestion: str | None) -> str:
     `shortage` is the account's own sentence (`Account.shortage`, or the message of `BudgetExhausted`), and `suggestion`
     the result of `suggest_budget`; None if no budget was found.
     """
-    return shortage if suggestion is None else f"{shortage}; {suggestion}"
+    return shortage if suggestion is None else f"{_SIGMA.sub('', shortage)}; {suggestion}"
+
+
+_SIGMA = re.compile(r"; Gaussian noise of sigma [\d.e+-]+(?: for each of the \d+ uses)? would fit$")
+"""The end of an account's refusal that names the scale of noise that would fit. Questions state an epsilon instead."""
+
+
+def _why_refused(total: Total, status: AccountStatus) -> str:
+    """Return why an account that has the epsilon of `total` left refuses the question; "" if it has less than that.
+
+    The account has a Gaussian budget, and `status` is its status. Noise that is not Gaussian costs more of this budget,
+    and so does a search for bounds, which is paid for before its noise is known.
+    """
+    laplace, left = status.laplace_epsilon_left, status.epsilon_left or 0.0
+    if laplace is None or laplace >= 0.99 * left or total.epsilon > left:
+        return ""
+    return (
+        f"the epsilon of {rounded_down(left, 2)} that is left is for Gaussian noise with stated bounds, as other noise "
+        "and bounds that are found cost more; "
+    )
+
+
+def _with_largest_epsilon(payable: Total, largest: float, is_payable: Callable[[Total], bool]) -> Total:
+    """Return `payable`, a budget that an account can pay for, with the largest epsilon that the account can pay for.
+
+    The epsilon has two digits, is at least that of `payable` and at most `largest`. `is_payable` plans the question
+    within another budget, and says whether the account can pay for it.
+    """
+
+    def with_place(place: int) -> Total:
+        exponent, digits = divmod(place, 90)  # numbers of two digits in ascending order: 10, 11, .. 99, 100, 110, ..
+        return replace(payable, epsilon=(digits + 10) * Fraction(10) ** (exponent - 1))
+
+    def place_of(epsilon: float) -> int:
+        rounded = _two_digits(epsilon)
+        exponent = math.floor(math.log10(rounded))
+        return 90 * exponent + int(rounded / Fraction(10) ** (exponent - 1)) - 10
+
+    low, high = place_of(float(payable.epsilon)), place_of(largest) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_payable(with_place(middle)) else (low, middle)
+    return max(payable, with_place(low), key=lambda total: total.epsilon)
 
 
 def gaussian_alternative(total: Total, terms: Terms) -> Total | None:

@@ -37,13 +37,14 @@ def _loss_so_far(status: "AccountStatus") -> str:
     - a bound that holds at all times, also if the answers so far decide which question is asked next. This bound is
       left out if it is above the epsilon that the account promises.
 
-    If even the first bound is above the promised epsilon, the text states the promised epsilon alone.
+    If even the first bound is above the promised epsilon, the text states the promised epsilon alone. It then says that
+    this epsilon includes what is left, because otherwise nothing would seem to be left.
     """
     if not status.spent:
         return "nothing was drawn"
     odometer = status.odometer
     if odometer.upper > status.epsilon.upper:
-        return f"epsilon {rounded_up(status.epsilon.upper)}, by the promise"
+        return f"at most epsilon {rounded_up(status.epsilon.upper)}, the promise, which includes what is left"
     stopped = f"epsilon {rounded_up(odometer.upper, 4)} if the questions stop here"
     path = status.path_odometer.upper
     if path > status.epsilon.upper:  # then it says less than the promise does

@@ -160,18 +160,19 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 
 
 def laplace_left_in_words(status: "AccountStatus") -> str:
-    """Return text to add after an account's remaining epsilon: " for Gaussian noise, at least 0.32 for Laplace noise".
+    """Return text to add after a remaining epsilon, such as " for Gaussian noise, at least 0.3 for Laplace noise".
 
     `status` is the status of the account. Its remaining epsilon is the largest epsilon of one more question with
     Gaussian noise. Laplace noise of the same epsilon can cost the account more, so the text also states the largest
-    epsilon of one more question with Laplace noise. The text says "at least", because a question that divides its
-    epsilon among several noisy numbers, such as a mean, may get more. Returns "" if the two epsilons differ by at most
-    1%, or if the account has no Gaussian budget.
+    epsilon of one more question with Laplace noise, or whose bounds a search finds: such a question is charged before
+    its noise is known. The text says "at least", because a question that divides its epsilon among several noisy
+    numbers, such as a mean, may get more. Returns "" if the two epsilons differ by at most 1%, or if the account has no
+    Gaussian budget.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:
         return ""
-    return f" for Gaussian noise, at least {rounded_down(laplace, 2)} for Laplace noise"
+    return f" for Gaussian noise, at least {rounded_down(laplace, 2)} for Laplace noise or bounds that are found"
 
 
 _WIDEST_BAR, _SHORTEST_BAR = 30, 6
