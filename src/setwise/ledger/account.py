@@ -231,10 +231,10 @@ class Account:
     def _priced_by_balance(self, uses: Sequence[Use]) -> list[Use]:
         """Return those of the `uses` whose price at `charge` is right only for a question chosen before the charge.
 
-        `uses` lists guarantees and how often each is used. The result is not empty only if an account pays from a
-        Gaussian wallet (a budget in mu squared), from a menu (a fixed list of guarantees with costs), or from a slice
-        (its reserved part of the dataset's joint budget). The caller refuses such a use if its question is chosen
-        later, after other answers were seen, or charges it at a higher price (`reserve`).
+        `uses` lists guarantees and how often each is used. The result is empty unless the account pays from a Gaussian
+        wallet (a budget in mu squared), from a menu (a fixed list of guarantees with costs), or from a slice (its
+        reserved part of the dataset's joint budget). If the question of a returned use is chosen later, after other
+        answers were seen, the caller refuses the use, or charges it at a higher price (`reserve`).
         """
         return uses_priced_by_balance(uses, self._terms, has_slice=isinstance(self._cap, SharedCap))
 
@@ -290,8 +290,8 @@ class Account:
         `refill`, `price` and `slice_units` map balances of the cap to units, as in `{"wallet": 5}`; a full balance has
         2^60 units.
 
-        - `refill` is empty if the slice can pay by itself, and not much dearer than the whole cap could: in the wallet,
-          a use costs more from a smaller slice, and up to 2% more is accepted.
+        - `refill` is empty if the slice can pay by itself at nearly the lowest price. In the wallet, `uses` cost more
+          from a small slice than from the whole cap; up to 2% more is accepted.
         - `slice_units` has the units that are in the slice now.
         - `rule` says which balances pay: the Gaussian wallet (a sum of mu squared), the sum of epsilons, or both.
 

@@ -591,8 +591,8 @@ def failure_shortage(uses: Sequence[Use], balance: float) -> str:
 def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> WalletTotals:
     """Return the budget of a Gaussian wallet that keeps all answers together (epsilon, delta)-DP.
 
-    A wallet is a budget in mu^2, the privacy parameter of one Gaussian mechanism. `failure_share` is the share of
-    `delta` that is set aside for outright failures (events in which everything may be revealed).
+    A wallet is a budget in mu^2, where mu is the privacy parameter of a Gaussian mechanism. `failure_share` is the
+    share of `delta` that is set aside for outright failures (events in which everything may be revealed).
     """
     wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
     return WalletTotals(wallet.size, wallet.loss_limit, wallet.failure_limit, wallet.size + wallet.loss_limit**2)

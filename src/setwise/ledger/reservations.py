@@ -45,7 +45,7 @@ def reserved_uses(uses: Sequence[Use]) -> list[Use]:
     nothing remains in the wallet after it: it is replaced by a Gaussian guarantee with this price as its mu squared.
     The use's probability of outright failure (which may reveal everything) becomes a second guarantee.
 
-    Raises `InvalidParameter` for a use that has no price in a Gaussian wallet, such as a zCDP use.
+    Raises `InvalidParameter` for a use that a Gaussian wallet cannot pay at any price, such as a zCDP use.
     """
     reserved: list[Use] = []
     for use in uses:

@@ -374,11 +374,11 @@ class CapTotals:
 
     @property
     def most_rho(self) -> float:
-        """About the zCDP rho that is spent when this cap (a dataset's joint budget) is used up: mu^2 / 2.
+        """The zCDP rho of one Gaussian mechanism with the cap's mu squared: mu^2 / 2.
 
-        It is the rho of one Gaussian mechanism with the cap's mu squared. The odometer (a bound on the epsilon spent so
-        far) takes this number as a parameter. It is valid for any spent rho, and tight for a spent rho up to this
-        number.
+        About this much rho is spent when the cap (a dataset's joint budget) is used up. The odometer (a bound on the
+        epsilon spent so far) takes this number as a parameter. It is valid for any spent rho, and tight for a spent rho
+        up to this number.
         """
         return self.wallet / 2
 
@@ -450,10 +450,10 @@ class _Costs:
     def fixed_costs(self, rule: Rule) -> dict[str, int]:
         """Return what these guarantees take from the cap's balances other than the wallet, in units.
 
-        The result has two keys. "failure" is the probability that the guarantees fail outright (and may reveal
-        everything), and "sum" is the sum of their largest losses (epsilons). A full balance has 2^60 units. These costs
-        are fixed, while the price in the wallet (mu squared) depends on what remains in the wallet. "sum" is left out
-        if `rule` says that the cap pays only from its wallet.
+        "failure" takes the probability that the guarantees fail outright (and may reveal everything), and "sum" the sum
+        of their largest losses (epsilons). "sum" is left out if `rule` says that the cap pays only from its wallet. A
+        full balance has 2^60 units. These costs are fixed, while the price in the wallet (mu squared) depends on what
+        remains in the wallet.
         """
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 

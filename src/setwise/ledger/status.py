@@ -440,9 +440,9 @@ def joint_of(
     - `delta` is the delta of the joint promise. None takes the sum of the deltas of all accounts, each times its number
       of periods, but at most 0.5.
 
-    Requires: the number of questions and answers is finite. The promise compares two neighbouring datasets, and they
-    are the same two for all accounts. Every question was chosen before its charge, or was paid with `reserve`, whose
-    price also fits questions that are chosen later.
+    Requires: the number of questions and answers is finite. Of the two neighbouring datasets that the promise compares,
+    all accounts read the same one. Every question was chosen before its charge, or was paid with `reserve`, whose price
+    also fits questions that are chosen later.
 
     Theorem: docs/optimal-composition.md, "Colluding analysts"; WhitehouseRaRoWu23 for filters, Lyu22 for several
     analysts at the same time.

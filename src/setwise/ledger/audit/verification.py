@@ -211,10 +211,10 @@ def _read_seal(records: list[Record]) -> tuple[dict[str, tuple[int, str]], list[
 class _States:
     """The state of each account (open, frozen or closed), and at which of its entries it was frozen or closed.
 
-    Verification uses it to find charges that were made while an account was not open. It follows from `records`, all
-    openings and audit events of the ledger. Entries are given by their positions: their numbers in the account's hash
-    chain. `faults` lists events that were impossible in the account's state at that time, such as thawing an open
-    account.
+    Verification uses it to find charges that were made while an account was not open. The states are computed from
+    `records`, all openings and audit events of the ledger. Entries are given by their positions: their numbers in the
+    account's hash chain. `faults` lists events that were impossible in the account's state at that time, such as
+    thawing an open account.
     """
 
     def __init__(self, records: list[Record]) -> None:

@@ -88,8 +88,8 @@ class PostgresqlStore:
 
         - `holder` is the number of the ledger record that opened the account.
         - `drafts(connection)` reads the account's balances and returns the entries with the prices that follow from
-          these balances. The function may be called several times, because a concurrent entry makes the prices
-          outdated.
+          these balances. The function may be called several times, for example if a concurrent entry has made the
+          prices outdated.
         """
 
         def append_without_lock() -> Entry | None:
