@@ -89,9 +89,9 @@ class Upkeep:
     def verify(self, *, head: str | None = None) -> Verification:
         """Verify the ledger and the service's tables, and return the result with every fault.
 
-        `head` is the digest that an earlier verification returned, or None. If it is given, entries that existed then
-        must be unchanged. With a signing key, every signed record of where the hash chains end must be valid, and the
-        latest one at most twice `head_hours` hours old.
+        `head` is the digest that an earlier verification returned, or None. If it is given, it is a fault if anything
+        in the ledger was changed or added since then. With a signing key, every signed record of where the hash chains
+        end must be valid, and the latest one at most twice `head_hours` hours old.
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
         verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)

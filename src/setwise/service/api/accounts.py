@@ -39,12 +39,12 @@ _PAGE_CHARACTERS = 1 << 20
 
 
 class SetwiseAccountBody(Body):
-    """Request to open an account that pays with uses of mechanisms which are registered now, in any order.
+    """Request to open an account for a fixed set of uses of mechanisms, which may be spent in any order.
 
     - `kind`: always "setwise", which tells this request from a `FilterAccountBody`
     - `name`: the name of the account
     - `analyst`: the person who may ask about `dataset`
-    - `uses`: the registered uses; "pure:0.1x25", for example, are 25 uses of a 0.1-DP mechanism
+    - `uses`: the set, which is registered now; "pure:0.1x25", for example, are 25 uses of a 0.1-DP mechanism
     - `delta`: the delta at which the overall epsilon of all uses is certified
     - `every`: the calendar period after which all registered uses are available again, or None
     - `wallet`: a second budget, which pays for uses that are not registered. It is stated as the mu of one Gaussian

@@ -65,11 +65,11 @@ async def compose(
         JsonBody(examples=[{"uses": ["pure:0.1x25", "bounded-range:0.1x25"], "delta": 1e-6}]),
     ],
 ) -> CompositionRecord:
-    """Return certified bounds on the epsilon or the delta of all mechanism `uses` in the request together.
+    """Return certified bounds on the epsilon or the delta of all uses of mechanisms in the request together.
 
     A use is text such as "pure:0.1x25", 25 uses of a 0.1-DP mechanism. If the request states a delta, the bounds are on
     the epsilon at that delta; if it states an epsilon, they are on the delta. The field `interaction` of the request
-    says what the analyst may choose after seeing answers.
+    says what may be chosen after answers were seen.
     """
     task = Compose(uses=tuple(body.uses), interaction=str(body.interaction), delta=body.delta, epsilon=body.epsilon)
     with at_field("uses"):

@@ -114,9 +114,9 @@ async def series_csv(request: Request, series: SeriesName, window: Window = None
 async def _view(request: Request, series: str, window: int | None) -> SeriesView:
     """Return the released noisy counts of the live series called `series`, as the sender of `request` may see them.
 
-    A live series is a set of noisy user counts that is released period by period. They are running totals if `window`
-    is None, and otherwise counts over windows of that many periods. Raises `UnknownName` if the person may not see the
-    series.
+    A live series is a set of noisy user counts that is released period by period. The result has running totals if
+    `window` is None, and otherwise counts over windows of that many periods. Raises `UnknownName` if the person may not
+    see the series.
     """
     service, identity = service_of(request), caller(request)
     return await asyncio.to_thread(lambda: service.series.view(identity, series, window, []))

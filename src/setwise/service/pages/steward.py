@@ -195,8 +195,8 @@ def _audit_page(request: Request, account: str) -> Response:
 async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f]{64})?$")] = "") -> Response:
     """Verify every hash chain and balance of the ledger, and return the result as JSON.
 
-    `head` is the digest that an earlier verification returned. If it is given, a change of any entry that existed at
-    that time is reported as a fault. An empty `head` skips this comparison.
+    `head` is the digest that an earlier verification returned. If it is given, the result has a fault if anything in
+    the ledger was changed or added since then. An empty `head` skips this comparison.
     """
     service = service_of(request)
     verification = await service.threads.run(service.upkeep.verify, head=head or None)

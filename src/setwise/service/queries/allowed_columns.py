@@ -75,13 +75,16 @@ class AllowedColumns:
                 raise UnknownColumn(f"SQL may compute with the columns allowed here ({names}), not with {name!r}")
 
     def check_key(self, key: Key) -> None:
-        """Raise `UnknownColumn` unless SQL may join on the condition `key`.
+        """Raise `UnknownColumn` unless SQL may join a table on the condition `key`.
 
-        The condition says that a column of an earlier table equals a column of the added table. If the earlier table is
-        the dataset's own, the steward must allow its column for groups or filters, because a join can do the work of
-        both. It drops rows without a match, as a filter does. It also adds columns that follow from the joined column,
-        such as the country of a city, and SQL may group by them. If the earlier table is another joined table, its
-        column is always allowed, because only public tables (tables without users) are joined.
+        A join adds one table to the tables before it. The condition says that a column of an earlier table equals a
+        column of the added table.
+
+        - If the earlier table is the dataset's own, the steward must allow its column for groups or filters, because a
+          join can do the work of both. It drops rows without a match, as a filter does. It also adds columns that
+          follow from the joined column, such as the country of a city, and SQL may group by them.
+        - If the earlier table is another joined table, its column is always allowed, because only public tables (tables
+          without users) are joined.
         """
         if key.earlier in (None, self._dataset.name) and key.column in self._names:
             listed = (*self._dataset.items, *self._dataset.filters)

@@ -52,9 +52,10 @@ class ParsedStatements:
     def parse(self, select: SqlSelect, dataset: Dataset, day: date) -> Statement:
         """Return the parsed SQL of `select`, a question to `dataset`; `day` is the value of CURRENT_DATE.
 
-        The result is cached, because every poll, list of queries and page needs the parsed SQL of a stored request
-        again. SQL whose meaning depends on values in a public table (a table without users) is parsed again each time,
-        because the table may have changed. Raises `InvalidParameter` or `UnknownColumn`.
+        The result is cached, because the parsed SQL of a stored request is needed again each time that a client asks
+        whether its answer is ready, and for each list or page that shows the query. SQL whose meaning depends on values
+        in a public table (a table without users) is parsed again each time, because the table may have changed. Raises
+        `InvalidParameter` or `UnknownColumn`.
         """
         place = (dataset, select, day)
         with self._lock:

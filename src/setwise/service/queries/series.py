@@ -77,7 +77,7 @@ class SeriesService:
 
     An analyst may use the series that their own accounts have paid for.
 
-    - `ledger`: stores the charge of each series and its released numbers
+    - `ledger`: stores the charge of each series and its released counts
     - `datasets`, `accounts`, `engines`: the store of datasets, the check of accounts, and the pool of engines, which
       read tables
     - `slots`: the engine slots (rights to read a table) of this process, which queries use too

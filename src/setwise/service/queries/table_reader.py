@@ -161,7 +161,8 @@ class TableReader:
 
         `read` is called to read the tables. Its result is cached with the version of the tables, and is used again as
         long as this version is unchanged. Nothing is cached if the version is unknown, if the aggregation lists very
-        many public groups, or if the result could have too many numbers (for private groups also if `most` is None).
+        many public groups, or if the result could have too many numbers. For private groups without a `most`, there is
+        no limit on the numbers, so that nothing is cached either.
 
         - `kind` is the name of the method that reads, such as "histogram", as a part of the cache's key.
         - `most` is the most groups that this method returns, or None if it returns all groups.

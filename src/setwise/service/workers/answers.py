@@ -1,9 +1,9 @@
 """Tasks that turn a stored answer into SQL rows, CSV for spreadsheets, JSON, or the charts and table of a page.
 
-An answer may have 100,000 items, and the SQL over its released rows (which costs no budget) may compute anything with
-them. Both run in worker processes, because in the service's own process they would hold the interpreter lock for a
-second and delay every request. Small answers without such SQL are rendered in the service's own process, which takes
-less time than a message to a worker.
+An answer may have 100,000 items, and a SQL statement may compute anything with its released rows, at no further charge.
+In the service's own process, such work would hold the interpreter lock for a second and delay every request. So large
+answers, and answers to such SQL, are rendered in worker processes. All others are rendered in the service's own
+process, which takes less time than a message to a worker.
 """
 
 import json

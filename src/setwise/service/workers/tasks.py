@@ -338,7 +338,7 @@ class Curve(StrEnum):
     Four curves are about bounded-range and pure-DP mechanisms together: "paper" is the upper bound of the paper
     CesarRo21, and the other three are optimal (least) epsilons. In "batch" all mechanisms are chosen in advance. In
     "ordered" the bounded-range mechanisms come first and the pure-DP ones after them, each chosen after seeing the
-    answers before it. In "setwise" the analyst also chooses the order after seeing answers.
+    answers before it. In "setwise" their order, too, is chosen while answers are seen.
 
     Three curves are about the same number of noisy counts instead: counts of which only the pure-DP epsilon is known
     (`PURE`), with Laplace noise (`LAPLACE`), or with Gaussian noise of the same standard deviation (`GAUSSIAN`).
@@ -451,7 +451,7 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
 
     - "batch", "ordered" and "setwise" are the least epsilon of the mechanisms in `mixture`. In "batch" all mechanisms
       are chosen in advance. In "ordered" the bounded-range mechanisms come first and the pure-DP ones after them, each
-      chosen after seeing the answers before it. In "setwise" the analyst also chooses the order after seeing answers.
+      chosen after seeing the answers before it. In "setwise" their order, too, is chosen while answers are seen.
     - "paper" is the bound of the paper CesarRo21 on the same mechanisms. It is an upper bound only, so the lower number
       is 0.
     - "pure", "laplace" and "gaussian" are the least epsilon of as many noisy counts instead: with noise of which only
@@ -479,8 +479,8 @@ def _epsilon_bracket(which: Curve, mixture: Mixture) -> tuple[float, float]:
 def _compose_epsilon(uses: list[str], interaction: Interaction, delta: float) -> tuple[float, float]:
     """Return certified (lower, upper) bounds on the overall epsilon at `delta` of all `uses` together.
 
-    `uses` are written as in "pure:0.1x25" (25 uses of a 0.1-DP mechanism). `interaction` is what the analyst may choose
-    after seeing answers, from nothing ("batch") to all mechanisms and their parameters ("adaptive").
+    `uses` are written as in "pure:0.1x25" (25 uses of a 0.1-DP mechanism). `interaction` is what may be chosen after
+    answers were seen, from nothing ("batch") to all mechanisms and their parameters ("adaptive").
     """
     answer = compose(uses, interaction).epsilon(delta)
     return answer.lower, answer.upper
