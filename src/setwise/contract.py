@@ -418,6 +418,8 @@ class PlanRecord(TypedDict):
     - `detectable`: the exact count that a private group needs to be shown with probability `confidence`. If only the
       groups with the highest counts can be shown, it is instead a difference: a group is shown with this probability if
       its count is at least this much above the highest count of the groups that cannot be shown
+    - `above_rank`: the rank of that highest count, such as 1,001; the count is 0 if there are fewer groups. None if
+      `detectable` is no difference
     - `shortfall`: a top k picks groups one after another. With probability `confidence`, the count of each picked group
       is at most this much below the highest count of the groups not picked yet
     - `alone`: the cost of the question by itself, if an account pays and the question states its own budget; otherwise
@@ -435,6 +437,7 @@ class PlanRecord(TypedDict):
     expected_error: Annotated[float | None, Example(9.99)]
     radius: Annotated[int | None, Example(30)]
     detectable: Annotated[int | None, Example(None)]
+    above_rank: Annotated[int | None, Example(None)]
     shortfall: Annotated[int | None, Example(214)]
     confidence: Annotated[float, Example(0.95)]
     alone: Annotated[BudgetRecord | None, Example(None, "the cost of the question by itself")]

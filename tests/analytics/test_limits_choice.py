@@ -87,7 +87,8 @@ def test_a_hint_names_only_parameters_that_would_show_a_group():
     query, total = Query.top_k(item="dest", k=10, contributions=256, per_item=32), Total(epsilon=1, delta=1e-6)
     anything = suggest_parameters(query, total)
     lead, *remedies = (int(number.replace(",", "")) for number in re.findall(r"at least ([\d,]*\d)", anything))
-    assert anything.startswith(f"an item is shown with probability 95% if its count is at least {lead:,}, or ")
+    condition = f"if its count is at least {lead:,} above that of rank 1,001, or "
+    assert anything.startswith(f"an item is shown with probability 95% {condition}")
     assert "at most 16 rows of a user count in an item (others are left out)" in anything
     assert len(remedies) == 3
     assert all(remedy < lead for remedy in remedies)

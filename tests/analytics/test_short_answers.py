@@ -28,7 +28,10 @@ def test_a_top_ten_without_a_bound_names_the_bound_that_shows_all_ten():
         assert len(short) <= 3
         assert "with contributions = 20 (at most 20 items of a user; others are left out)" in short.hint
         assert short.hint.endswith("with epsilon = 1")
-        needed, bounded, larger = (int(each.replace(",", "")) for each in re.findall(r"[\d,]{3,}", short.hint))
+        needed, bounded, larger = (
+            int(each.replace(",", "")) for each in re.findall(r"at least ([\d,]*\d)", short.hint)
+        )
+        assert f"at least {needed:,} above that of rank 1,001, or at least" in short.hint
         planned = session.preview(Query.top_k(**ASKED, contributions=20), Total(**LITTLE)).error
         assert bounded == max(planned.detectable, planned.shortfall)
         assert larger < bounded < 0.75 * needed

@@ -13,7 +13,9 @@ import pytest
 
 import setwise
 from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.planning.plan import Plan
 from setwise.analytics.query import Query
+from setwise.cli.preview import accuracy_in_words
 from setwise.mechanisms.planning.request import Total
 from setwise.reports.outputs import rows_of
 
@@ -62,6 +64,47 @@ def test_every_form_of_an_answer_says_what_was_left_out(bounded, tmp_path):
     drawn = bounded.plot().figure
     assert "At most 5 values of dest" in drawn.get_supxlabel()
     assert PrivateAnswer.from_stored(bounded.stored()) == bounded
+
+
+def test_a_limit_says_that_groups_must_be_larger_than_the_first_one_that_it_leaves_out(flights):
+    """Of twelve equal groups, none is shown among the three highest: the threshold lies above the fourth."""
+    asked = {"item": "dest", "contributions": 8, "limit": 3}
+    budget = Total(epsilon=5, delta=Fraction("1e-6"), mechanism="unknown_laplace")
+    plan = flights.preview(Query.histogram(**asked), budget)
+    lead, true = plan.error.detectable, AIRCRAFT * 8 // 12
+    assert plan.error.above_rank == 4
+    assert lead < true - 50
+    assert Plan.from_dict(plan.to_dict()) == plan
+    assert f"{lead} (plus that of rank 4, if there are so many groups) are shown" in accuracy_in_words(plan)
+    answer = flights.histogram(**asked, epsilon=5, delta=1e-6, mechanism="unknown_laplace")
+    assert len(answer) == 0
+    said = (
+        f"Groups with fewer than about {lead} users (plus those of the group of rank 4, if there is one) may be hidden."
+    )
+    assert said in answer.left_out
+    assert f"if its count is at least {lead} above that of rank 4" in answer.hint
+    largest = flights.preview(Query.histogram(item="dest", contributions="auto", limit=3), budget)
+    assert re.search(
+        r"at least about [\d,]+ \(plus that of rank 4, if there are so many groups\)", accuracy_in_words(largest)
+    )
+
+
+def test_a_sum_and_rows_under_a_limit_say_it_too(flights):
+    rows = flights.histogram(
+        item="dest", contributions=8, limit=3, per_item=2, epsilon=5, delta=1e-6, mechanism="unknown_laplace"
+    )
+    assert "rows (plus those of the group of rank 4, if there is one) may be hidden." in rows.left_out
+    sums = flights.histogram(
+        item="dest",
+        value="minutes",
+        contributions=8,
+        limit=3,
+        per_item=90,
+        epsilon=5,
+        delta=1e-6,
+        mechanism="unknown_laplace",
+    )
+    assert re.search(r"sum of minutes is below about [\d,]+ \(plus that of the group of rank 4, if", sums.left_out)
 
 
 def test_the_first_screen_says_what_is_left_out_and_hidden_in_one_breath(bounded):

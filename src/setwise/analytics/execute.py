@@ -494,7 +494,9 @@ def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomn
         )
         for item, interval in zip(cut.items, intervals, strict=True)
     )
-    note = interval_note(cut, confidence, counted_number(query), intervals, planned.plan.error.detectable)
+    error = planned.plan.error
+    detectable = error.detectable if error.above_rank is None else None
+    note = interval_note(cut, confidence, counted_number(query), intervals, detectable)
     return _answer(planned, items, release.spent, release.complete, note)
 
 
@@ -525,7 +527,7 @@ def _answer(
     reached = query.item is None or len(items) in (query.k, whole)
     short = not reached and (query.k is not None or not items)
     by_users = plan.mechanism == MechanismName.WEIGHTED_ROUNDS  # its rounds find groups by the weights of users
-    hidden = hidden_groups_note(query, plan.error.detectable, reached, by_users=by_users)
+    hidden = hidden_groups_note(query, plan.error, reached, by_users=by_users)
     in_utc, user = utc_note(planned.in_utc), planned.aggregation.user
     return PrivateAnswer(
         kind=query.kind,

@@ -59,18 +59,16 @@ def show_preview(
 
 
 _EXAMPLES = re.compile(
-    r"(?:for example|with the largest limits that may be found), (if .*?): \w[\w+]*: "
+    r"(?:for example|with the largest limits that may be found), (if .*?): \w[\w+]*(?: as asked)?: "
     r"(.*?)(?= \(found with| \(with prob|; next best|; with the largest limits|$)"
 )
 """Pattern of the errors for example bounds in the text that says how a mechanism was chosen (`Plan.why`): the first for
 common bounds, the second for the largest that may be found."""
 
 _COUNTS = re.compile(
-    r"finds items whose count is ([\d,]+) above those left out, counts off by \S+ on average, within ±([\d,]+)"
+    r"finds items whose count is ([\d,]+) above those left out(?: \(from rank ([\d,]+) on\))?, "
+    r"counts off by \S+ on average, within ±([\d,]+)"
 )
-
-
-_COUNTS_IN_WORDS = r"counts within about \2; groups with a count of at least about \1 are shown with probability "
 
 _WORST = ". The bounds are found first. At worst, "
 """What stands between the error for common bounds and that for the largest ones."""
@@ -87,7 +85,11 @@ def accuracy_in_words(plan: "Plan") -> str:
     error = plan.error
     sure = f"{float(error.confidence):.0%}"
     if error.expected_error is None:
-        in_words = f"{_COUNTS_IN_WORDS}{sure}"
+
+        def in_words(counts: re.Match[str]) -> str:
+            shown = _shown_from(counts[1], counts[2])
+            return f"counts within about {counts[3]}; {shown} are shown with probability {sure}"
+
         examples = [(match[1], _COUNTS.sub(in_words, match[2])) for match in _EXAMPLES.finditer(plan.why)]
         if not examples:
             return _capitalize(re.sub(r"^[^:]*: ", "", plan.why))
@@ -98,7 +100,18 @@ def accuracy_in_words(plan: "Plan") -> str:
         close = f"Counts within about {error.radius:,} (with probability {sure})"
     if error.detectable is None:
         return close
-    return f"{close}; groups with a count of at least about {error.detectable:,} are shown with probability {sure}"
+    rank = None if error.above_rank is None else f"{error.above_rank:,}"
+    return f"{close}; {_shown_from(f'{error.detectable:,}', rank)} are shown with probability {sure}"
+
+
+def _shown_from(count: str, rank: str | None) -> str:
+    """Return a phrase for the groups whose counts are so high that they are shown.
+
+    They need at least the `count` or, if only the groups of higher rank than `rank` can be shown, this much more than
+    the group of that rank.
+    """
+    plus = "" if rank is None else f" (plus that of rank {rank}, if there are so many groups)"
+    return f"groups with a count of at least about {count}{plus}"
 
 
 def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
@@ -125,7 +138,8 @@ def _mechanism_rows(plan: "Plan") -> list[tuple[str, str]]:
             within += " where clear of the threshold"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
     if expected.detectable is not None:
-        rows.append(("found when", f"{sure}, if a count is at least {expected.detectable:,}"))
+        plus = "" if expected.above_rank is None else f" above that of rank {expected.above_rank:,}"
+        rows.append(("found when", f"{sure}, if a count is at least {expected.detectable:,}{plus}"))
     if expected.shortfall is not None:
         rows.append(("in order when", f"counts are apart by {expected.shortfall:,}"))
     return rows

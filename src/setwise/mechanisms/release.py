@@ -247,6 +247,8 @@ class ErrorEstimate:
     - `detectable` is the exact count that a group needs to be released, if groups are released above a fixed threshold.
       If the threshold depends on the data, it is by how much the group's count must exceed the highest count that does
       not take part in the release.
+    - `above_rank` is the rank of that highest count, such as 1,001 if the groups with the 1,000 highest counts take
+      part; None if the threshold is fixed. If there are fewer groups, the count is 0.
     - `shortfall` is for mechanisms that rank groups. If a group is picked although another group has a higher exact
       count, the counts differ by at most `shortfall`.
 
@@ -261,6 +263,7 @@ class ErrorEstimate:
     expected_error: float | None = None
     radius: int | None = None
     detectable: int | None = None
+    above_rank: int | None = None
     shortfall: int | None = None
 
     def __post_init__(self) -> None:

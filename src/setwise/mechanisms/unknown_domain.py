@@ -241,7 +241,8 @@ class UnknownLaplace:
         confidence = probability("confidence", confidence)
         # The noises of the count and of the threshold may each miss with half of the probability.
         reach = 2 * self.noise.radius(1 - (1 - confidence) / 2)
-        return replace(ErrorEstimate.of(self.noise, confidence), detectable=self.cutoff + 1 + reach)
+        estimate = ErrorEstimate.of(self.noise, confidence)
+        return replace(estimate, detectable=self.cutoff + 1 + reach, above_rank=self.limit + 1)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the groups whose noisy count exceeds the threshold, with their noisy counts, highest first.
@@ -569,6 +570,7 @@ class UnknownGumbel:
         return ErrorEstimate(
             confidence=confidence,
             detectable=self.offset + max(0, math.ceil(lead)),
+            above_rank=self.limit + 1,
             shortfall=math.ceil(math.log(odds) / rate),
         )
 

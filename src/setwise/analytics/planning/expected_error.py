@@ -26,8 +26,8 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     - `expected_error` is its mean error.
     - `radius` is the half-width of its intervals.
 
-    Two fields are about finding private groups, and None if no private group has to be found:
-    - `detectable` is the count that a group needs to be found.
+    Three fields are about finding private groups, and None if no private group has to be found:
+    - `detectable` is the count that a group needs to be found, in addition to that of the group of rank `above_rank`.
     - `shortfall` is for groups that are selected because of high noisy counts: by how much the exact count of such a
       group may be below the highest count.
     """
@@ -39,6 +39,7 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
         expected_error=error,
         radius=radius,
         detectable=None if discovery_error is None else discovery_error.detectable,
+        above_rank=None if discovery_error is None else discovery_error.above_rank,
         shortfall=None if discovery_error is None else discovery_error.shortfall,
     )
 

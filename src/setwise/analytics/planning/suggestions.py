@@ -1,6 +1,6 @@
 """Suggestions for questions about private groups: which parameters would also show groups with fewer users."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from setwise.analytics.planning.expected_error import releases_of, statistics_error
@@ -32,16 +32,19 @@ def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, l
 
     Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
     """
-    needed = _lead(query, total, weighable)
-    if query.domain is not None or needed is None:
+    lead = _lead(query, total, weighable)
+    if query.domain is not None or lead is None:
         return ""
+    needed = lead.count
     most = _WORTHWHILE * needed if largest is None else min(_WORTHWHILE * needed, largest)
     changes = [
         *_by_rows(query, total, most, weighable),
         *_by_contributions(query, total, most, weighable),
         *_by_epsilon(query, total, most, weighable),
     ]
-    condition = f"an item is shown with probability {float(CONFIDENCE):.0%} if its count is at least {needed:,}"
+    condition = f"an item is shown with probability {float(CONFIDENCE):.0%} if its count is {lead.in_words()}"
+    if lead.above_rank is not None:  # "at least 70 above that of rank 13, or at least 20 with epsilon = 5"
+        changes = [change.replace(_above(lead.above_rank), "") for change in changes]
     return (
         f"{condition}, or {' or '.join(changes)}"
         if changes
@@ -66,8 +69,8 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
     for rows in _FEWER_ROWS:
         if rows < counted.most_rows:
             lead = _lead(replace(query, statistics=(counted.with_rows(rows, rows),)), total, weighable)
-            if lead is not None and lead <= most:
-                return [f"at least {lead:,} if at most {rows} rows of a user count in an item (others are left out)"]
+            if lead is not None and lead.count <= most:
+                return [f"{lead.in_words()} if at most {rows} rows of a user count in an item (others are left out)"]
     return []
 
 
@@ -85,9 +88,9 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
     for bound in _FEWER_CONTRIBUTIONS:
         if query.contributions is None or bound < query.contributions:
             lead = _lead(replace(query, contributions=bound), total, weighable)
-            if lead is not None and lead <= most:
+            if lead is not None and lead.count <= most:
                 return [
-                    f"at least {lead:,} with contributions = {bound} "
+                    f"{lead.in_words()} with contributions = {bound} "
                     f"(at most {bound} item{'s' * (bound > 1)} of a user; others are left out)"
                 ]
     return []
@@ -105,12 +108,32 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
     for epsilon in _LARGER_EPSILONS:
         if total.epsilon < epsilon:
             lead = _lead(query, replace(total, epsilon=epsilon), weighable)
-            if lead is not None and lead <= most:
-                return [f"at least {lead:,} with epsilon = {float(epsilon):g}"]
+            if lead is not None and lead.count <= most:
+                return [f"{lead.in_words()} with epsilon = {float(epsilon):g}"]
     return []
 
 
-def _lead(query: Query, total: Total, weighable: bool) -> int | None:
+@dataclass(frozen=True, slots=True)
+class _Lead:
+    """The `count` from which on an item (a private group) is shown with probability 95%.
+
+    If only the items with the highest counts can be shown, an item needs this much more than the item of the rank
+    `above_rank`, or than 0 if there are fewer items. `above_rank` is None if the items pass a fixed threshold.
+    """
+
+    count: int
+    above_rank: int | None
+
+    def in_words(self) -> str:
+        """Return a phrase such as "at least 70" or "at least 70 above that of rank 13"."""
+        return f"at least {self.count:,}{'' if self.above_rank is None else _above(self.above_rank)}"
+
+
+def _above(rank: int) -> str:
+    return f" above that of rank {rank:,}"
+
+
+def _lead(query: Query, total: Total, weighable: bool) -> _Lead | None:
     """Return the count from which on an item (a private group) is shown with probability 95%; None if it is not known.
 
     If the mechanism shows all items above a fixed threshold, the result is the count with which an item exceeds this
@@ -129,4 +152,6 @@ def _lead(query: Query, total: Total, weighable: bool) -> int | None:
             error = plan(bounds, total).preview
     except SetwiseError:
         return None
-    return None if error.detectable is None else max(error.detectable, error.shortfall or 0)
+    if error.detectable is None:
+        return None
+    return _Lead(max(error.detectable, error.shortfall or 0), error.above_rank)

@@ -16,7 +16,7 @@ from setwise.analytics.statistics import STATISTICS, Statistic
 from setwise.mechanisms.contribution_bound import FoundContributions, LeftOutShare
 from setwise.mechanisms.doubling_bounds import ClippedShare
 from setwise.mechanisms.intervals import Interval
-from setwise.mechanisms.release import EXACT_NUMBER, FITTED, NUMBER_COUNTED, Release, noise_may_dominate
+from setwise.mechanisms.release import EXACT_NUMBER, FITTED, NUMBER_COUNTED, ErrorEstimate, Release, noise_may_dominate
 
 if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
@@ -275,25 +275,28 @@ def _difference(statistics: Sequence[Statistic]) -> str:
     return "a number can differ from the table's own"
 
 
-def hidden_groups_note(query: Query, detectable: int | None, complete: bool, *, by_users: bool = False) -> str:
+def hidden_groups_note(query: Query, error: ErrorEstimate, complete: bool, *, by_users: bool = False) -> str:
     """Return a sentence such as "Groups with fewer than about 40 users may be hidden."; "" if no group is hidden.
 
     A group whose key is not public is in the answer to `query` only if its noisy count is high enough.
 
-    - `detectable` is the least exact count with which a group is likely to be found; None if that is not known, and the
-      result is then "".
+    - `error` is the expected error, whose `detectable` is the least exact count with which a group is likely to be
+      found. If it is not known, the result is "". If `error` has an `above_rank`, `detectable` is a difference: the
+      group must have that much more than the group of this rank.
     - `complete` is True if the answer has all groups that were asked for.
-    - `by_users` is True if groups were found by their numbers of users, so that `detectable` is a number of users even
+    - `by_users` is True if groups were found by their numbers of users, so that `detectable` counts users even
       where rows are counted or a column is added up.
     """
+    detectable, rank = error.detectable, error.above_rank
     if query.item is None or query.domain is not None or detectable is None or (query.k is not None and complete):
         return ""
+    plus = "" if rank is None else f" (plus that of the group of rank {rank:,}, if there is one)"
     counted = query.counted
     if counted is None or query.per_item == 1 or by_users:
-        return f"Groups with fewer than about {detectable:,} users may be hidden."
+        return f"Groups with fewer than about {detectable:,} users{plus.replace('that', 'those')} may be hidden."
     if counted.column is None:
-        return f"Groups with fewer than about {detectable:,} rows may be hidden."
-    return f"Groups whose sum of {counted.column} is below about {detectable:,} may be hidden."
+        return f"Groups with fewer than about {detectable:,} rows{plus.replace('that', 'those')} may be hidden."
+    return f"Groups whose sum of {counted.column} is below about {detectable:,}{plus} may be hidden."
 
 
 def in_heading(sentences: Sequence[str]) -> list[str]:

@@ -426,7 +426,8 @@ def _expectation(preview: ErrorEstimate, total: Total) -> str:
     the expected error of the plan. The error of the count is left out if the budget `total` asks for no counts.
     """
     reach = reach_of(preview)
-    parts = [f"finds items whose count is {reach:,} above those left out"] if reach else []
+    ranks = "" if preview.above_rank is None else f" (from rank {preview.above_rank:,} on)"
+    parts = [f"finds items whose count is {reach:,} above those left out{ranks}"] if reach else []
     if preview.radius is not None and preview.expected_error is not None and total.counts is not CountNoise.NONE:
         parts.append(f"counts {count_error_in_words(preview)}")
     return ", ".join(parts)

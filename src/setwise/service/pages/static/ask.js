@@ -52,15 +52,16 @@ function inWords(found) {
   const most = (value) => value.toLocaleString("en");
   const sentenced = (text) => text.replace(/^./, (first) => first.toUpperCase());
   // Bounds that are still to be found: `why` has the errors for common bounds and for the largest that may be found.
-  const bounds = /(?:for example|with the largest limits that may be found), (if .*?): [\w+]+: (.*?)(?= \(found with| \(with prob|; next best|; with the largest limits|$)/g;
-  const counts = /finds items whose count is ([\d,]+) above those left out, counts off by \S+ on average, within ±([\d,]+)/;
-  const shownFrom = (count) => `groups with a count of at least about ${count} are shown with probability ${Math.round(100 * found.confidence)}%`;
-  const inCounts = `counts within about $2; ${shownFrom("$1")}`;
+  const bounds = /(?:for example|with the largest limits that may be found), (if .*?): [\w+]+(?: as asked)?: (.*?)(?= \(found with| \(with prob|; next best|; with the largest limits|$)/g;
+  const counts = /finds items whose count is ([\d,]+) above those left out(?: \(from rank ([\d,]+) on\))?, counts off by \S+ on average, within ±([\d,]+)/;
+  const plus = (rank) => (rank ? ` (plus that of rank ${rank}, if there are so many groups)` : "");
+  const shownFrom = (count, rank) => `groups with a count of at least about ${count}${plus(rank)} are shown with probability ${Math.round(100 * found.confidence)}%`;
+  const inCounts = (_, count, rank, radius) => `counts within about ${radius}; ${shownFrom(count, rank)}`;
   const examples = found.expected_error === null ? [...found.why.matchAll(bounds)].map((example) => `${example[1]}: ${example[2].replace(counts, inCounts)}.`) : [];
   if (examples.length) return sentenced(examples.join(" The bounds are found first. At worst, "));
   if (found.expected_error === null) return sentenced(found.why.replace(/^[^:]*: /, ""));
   const close = found.radius === null ? `Counts off by about ${digits(found.expected_error, 3)}` : `Counts within about ${most(found.radius)}`;
-  return found.detectable === null ? `${close}.` : `${close}; ${shownFrom(most(found.detectable))}.`;
+  return found.detectable === null ? `${close}.` : `${close}; ${shownFrom(most(found.detectable), found.above_rank && most(found.above_rank))}.`;
 }
 
 function showPreview(found) {
@@ -71,7 +72,8 @@ function showPreview(found) {
   const counted = found.expected_error !== null; // means and quantiles are close in units of their own
   if (counted) how.push(...fact("A count is off by", `about ${digits(found.expected_error, 3)}, and with ${sure} by at most ${found.radius?.toLocaleString("en") ?? "more"}`));
   if (found.shortfall !== null) how.push(...fact("A pick misses the best", `by at most ${found.shortfall.toLocaleString("en")}, with ${sure}`));
-  if (found.detectable !== null) how.push(...fact("Found with " + sure, `items whose count is at least ${found.detectable.toLocaleString("en")}`));
+  const above = found.above_rank ? ` above that of rank ${found.above_rank.toLocaleString("en")}` : "";
+  if (found.detectable !== null) how.push(...fact("Found with " + sure, `items whose count is at least ${found.detectable.toLocaleString("en")}${above}`));
   how.push(...fact("Mechanism", found.mechanism), ...fact("Why", found.why));
   const open = told.querySelector("details")?.open ?? false;
   const details = element("details", open ? { open: "" } : {}, element("summary", {}, "How it is done"), element("dl", { class: "facts" }, ...how));
