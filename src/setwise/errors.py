@@ -44,11 +44,13 @@ class BadRequest(SetwiseError):
     """The request cannot be served as it is, but the caller can correct it.
 
     `needed_types` maps names of text columns to types such as "float", if the request would succeed once these columns
-    are declared to have these types. Otherwise it is empty.
+    are declared to have these types. Otherwise it is empty. `needed_dataset` is the name of a dataset if the request
+    would succeed with an account that was opened for this dataset; otherwise it is "".
     """
 
     exit_code = 2
     needed_types: Mapping[str, str] = MappingProxyType({})
+    needed_dataset: str = ""
 
     def needing(self, types: Mapping[str, str]) -> Self:
         """Set `needed_types` of this error to `types` and return the error, so that it can be raised in one line."""

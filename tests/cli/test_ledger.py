@@ -256,3 +256,42 @@ def test_a_wallet_beside_registered_uses_and_the_rule_of_a_filter(in_folder):
     for words in (["--rule", "renyi"], ["--wallet", "0.1"]):
         with pytest.raises(InvalidParameter):
             run("open", "eve", "--filter", "--epsilon", "1", "--delta", "1e-6", *words)
+
+
+def test_opening_an_account_for_a_dataset_says_which_accounts_it_shuts_out(in_folder, setwise):
+    """`second` shut `first` out without a word at its opening, and the refusal had nothing to paste."""
+    (in_folder / "visits.csv").write_text("who\n" + "".join(f"u{user}\n" for user in range(50)))
+    question = ("count", "visits.csv", "--user", "who", "--epsilon", "0.5")
+    terms = ("--filter", "--epsilon", "3", "--delta", "1e-6")
+    assert setwise("ledger", "open", "first", *terms).stderr == ""
+    assert setwise(*question, "--account", "first").returncode == 0
+    second = setwise("ledger", "open", "second", *terms, "--dataset", "visits")
+    note = "questions about visits are now paid by accounts that were opened for it only, and no longer by first: "
+    assert second.stderr == f"note: {note}ask them with --account second\n"
+    refused = setwise(*question, "--account", "first", "--key", "b")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    pasted = refused.stderr.strip().rpartition("; write: ")[2].split()
+    assert pasted == ["--account", "second"]
+    assert setwise(*question, *pasted, "--key", "b").returncode == 0
+    assert setwise("ledger", "open", "third", *terms, "--dataset", "visits").stderr == ""
+
+
+def test_a_refusal_where_only_a_cap_is_known_opens_an_account(in_folder, setwise):
+    (in_folder / "visits.csv").write_text("who\n" + "".join(f"u{user}\n" for user in range(50)))
+    question = ("count", "visits.csv", "--user", "who", "--epsilon", "0.5")
+    run("open", "first", "--filter", "--epsilon", "3", "--delta", "1e-6")
+    run("cap", "visits", "--epsilon", "3", "--delta", "1e-5")
+    refused = setwise(*question, "--account", "first")
+    words = refused.stderr.strip().rpartition("; write: setwise ")[2].split()
+    assert setwise(*words).returncode == 0
+    assert setwise(*question, "--account", words[2]).returncode == 0
+
+
+def test_what_was_spent_so_far_and_what_is_left_read_together(in_folder):
+    """ "Epsilon 3, by the promise" stood below "epsilon 1.3 of 3 left"."""
+    run("open", "ada", "--filter", "--epsilon", "3", "--delta", "1e-6")
+    with Ledger.open("setwise.db") as ledger:
+        ledger.account("ada").charge([parse_use("gaussian:2"), parse_use("gaussian:4")], key="a", request="q")
+    words = " ".join(run("show", "ada").replace("│", " ").split())
+    assert "of 3 left" in words
+    assert "at most epsilon 3, the promise, which includes what is left" in words

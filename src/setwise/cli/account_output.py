@@ -6,6 +6,7 @@ people, and a single balance also as JSON.
 
 import sys
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from setwise.accounting.guarantees import Use
@@ -14,6 +15,7 @@ from setwise.accounting.promises import epsilon_at_delta, rounded_up
 from setwise.cli.output import epsilon_left_in_words, laplace_left_in_words, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
+    from setwise.ledger.ledger import Ledger
     from setwise.ledger.records import Entry
     from setwise.ledger.register import Record
     from setwise.ledger.status import AccountStatus, Joint
@@ -70,6 +72,36 @@ def print_status(status: "AccountStatus", *, as_json: bool) -> None:
         ("charges", f"{status.charges:,}"),
     ]
     print_table("Account", rows)
+
+
+def account_advice(ledger: "Ledger", dataset: str) -> str:
+    """Return what to paste so that an account of `dataset` pays: its option, or the command that opens one."""
+    named = [status.name for status in ledger.accounts(dataset=dataset) if status.state == "open"]
+    if named:
+        return f"write: {' or '.join(f'--account {quote(name)}' for name in named[:_SHOWN])}"
+    options = f"--filter --epsilon 1 --delta 1e-6 --dataset {quote(dataset)}"
+    return f"write: setwise ledger open {quote(f'{dataset}-account')} {options}"
+
+
+def shut_out_note(ledger: "Ledger", account: str, dataset: str) -> str:
+    """Return a note that the accounts for no dataset do not pay for `dataset` once `account` is open for it, or "".
+
+    The result is "" if there are no such accounts, or if the ledger has accounts for the dataset already.
+    """
+    if not dataset or ledger.accounts(dataset=dataset, most=1):
+        return ""
+    others = [status.name for status in ledger.accounts(dataset="") if status.state == "open"]
+    if not others:
+        return ""
+    named = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else "")
+    return (
+        f"questions about {dataset} are now paid by accounts that were opened for it only, and no longer by {named}: "
+        f"ask them with --account {quote(account)}"
+    )
+
+
+_SHOWN = 3
+"""The most accounts that a message names."""
 
 
 def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:

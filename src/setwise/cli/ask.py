@@ -21,6 +21,7 @@ import typer
 
 from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
+from setwise.cli.account_output import account_advice
 from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
@@ -262,7 +263,8 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
     """Context manager that opens the ledger and yields the account that pays, or None if --account is not given.
 
     The options `common` name the ledger and the account.
-    Raises: `UnknownAccount` if the ledger does not exist, or has no account of that name.
+    Raises: `UnknownAccount` if the ledger does not exist, or has no account of that name. If the account may not pay
+    for the table, but an account of the table's dataset may, the error of the `with` block also says what to paste.
     """
     if common.account is None:
         yield None
@@ -273,7 +275,13 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
     if "://" not in url and not Path(url).exists():
         raise UnknownAccount(f"there is no ledger at {url!r}; open an account with setwise ledger open")
     with Ledger.open(url) as ledger:
-        yield ledger.account(common.account)
+        try:
+            yield ledger.account(common.account)
+        except InvalidParameter as error:
+            if not error.needed_dataset:
+                raise
+            advice = account_advice(ledger, error.needed_dataset)
+            raise InvalidParameter(f"{error}; {advice}") from None
 
 
 @contextmanager

@@ -153,12 +153,15 @@ def open_account(
         raise InvalidParameter("--wallet and --failure belong to --register; --filter has a wallet of its own")
     terms: dict[str, Any] = {"delta": delta, "analyst": analyst, "dataset": dataset, "period": period, "unit": unit}
     with open_ledger(ledger) as opened:
+        note = account_output.shut_out_note(opened, name, dataset)
         if epsilon is not None:
             status = opened.open_filter(
                 name, epsilon=epsilon, failure_share=failure_share, rule=rule, menu=menu or (), **terms
             )
         else:
             status = opened.open_setwise(name, uses, wallet=wallet, failure=failure, **terms)
+    if note:
+        print(f"note: {note}", file=sys.stderr)
     account_output.print_status(status, as_json=as_json)
 
 

@@ -333,10 +333,12 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
         )
     # Its charges would be missing from the joint promise of the accounts on that data.
     if not dataset and known_as and any_is_known(connection, names):
-        raise InvalidParameter(
+        error = InvalidParameter(
             f"the ledger keeps accounts or a cap for the dataset {known_as!r}, and {account!r} is not one of them: "
             "take one that is, or give another dataset if this table is not it"
         )
+        error.needed_dataset = known_as
+        raise error
 
 
 def cap_of(connection: Connection, dataset: str) -> int | None:
