@@ -170,10 +170,13 @@ def open(  # noqa: A001 - it is called as setwise.open
         public={other: pin_version(at, engine) for other, at in (public or {}).items()},
         private={other: pin_version(at, engine) for other, at in (private or {}).items()},
     )
+    known_as = (
+        location.name if dataset is None else dataset,
+        *(location_of(at, engine).name or other for other, at in joinable.private.items()),
+    )
     if account is not None:
-        account.check_dataset(location.name if dataset is None else dataset)
-        for other, at in joinable.private.items():
-            account.check_dataset(location_of(at, engine).name or other)
+        for known in known_as:
+            account.check_dataset(known)
     elif dataset is not None:
         raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
     composite = check_unit(unit) != USER
@@ -218,6 +221,7 @@ def open(  # noqa: A001 - it is called as setwise.open
         ),
         "randomness": SystemRandomness() if randomness is None else randomness,
         "account": account,
+        "known_as": known_as,
         "declared": declared,
         "location": location.with_files(location_of(at, engine) for at in joinable.private.values()),
         "beside": joinable,

@@ -93,6 +93,7 @@ class Session(Askable):
         state: SessionState | None = None,
         origin: JoinOrigin | None = None,
         types: Mapping[str, Kind] | None = None,
+        known_as: tuple[str, ...] = ("",),
     ) -> None:
         self.types = types or {}  # the types as which columns of text are read, such as all columns of a CSV file
         self._engine = engine
@@ -109,6 +110,7 @@ class Session(Askable):
         self._name = name
         self._randomness = randomness
         self._account = account
+        self._known_as = known_as  # the names of the private tables by which a ledger knows them, this table's first
         self._identity = TableIdentity(name=name, user=user) if identity is None else identity
         self._state = SessionState() if state is None else state
 
@@ -124,15 +126,20 @@ class Session(Askable):
     ) -> None:
         self.close()
 
-    def paid_by(self, account: AccountPayer) -> Self:
+    def paid_by(self, account: AccountPayer, *, dataset: str | None = None) -> Self:
         """Return a session like this one whose questions are charged to `account`.
 
         The new session reads the table with the engines of this session, so closing this session closes both.
+        `dataset` says that this table is the dataset for which the account was opened, as in `setwise.open`. If it is
+        left out, this table must have the name of the dataset.
 
         Raises `InvalidParameter` if the account's unit of privacy (a user, or a part of a user) is not the session's.
         """
         check_payer_unit(account.unit, self._unit, self.schema)
         return self._with_payer(account, SessionState())
+        own, *joined = self._known_as
+        for name in (own if dataset is None else dataset, *joined):
+            account.check_dataset(name)
 
     def _with_payer(self, account: AccountPayer, state: SessionState) -> Self:
         """Return a copy of this session that `account` pays for.
@@ -402,6 +409,7 @@ class Session(Askable):
                 state=self._state,
                 origin=JoinOrigin(self, name, joins),
             )
+                known_as=self._known_as,
         return self._joins[name, joins, derivation]
 
     def sql(

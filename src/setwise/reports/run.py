@@ -101,7 +101,8 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
         ):
             step(f"asking {question.name} ({number} of {len(question_sessions)})")
             with name_question(question.name):
-                private_answer = session.paid_by(account).ask(question.query, total, key=question.name)
+                paid = session.paid_by(account, dataset=report.dataset)
+                private_answer = paid.ask(question.query, total, key=question.name)
             sql_question = question.sql_question
             answer: Answered = (
                 private_answer
