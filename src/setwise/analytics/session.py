@@ -133,13 +133,14 @@ class Session(Askable):
         `dataset` says that this table is the dataset for which the account was opened, as in `setwise.open`. If it is
         left out, this table must have the name of the dataset.
 
-        Raises `InvalidParameter` if the account's unit of privacy (a user, or a part of a user) is not the session's.
+        Raises `InvalidParameter` if the account's unit of privacy (a user, or a part of a user) is not the session's,
+        or if the account may not pay for this table or for a private table that may be joined to it.
         """
         check_payer_unit(account.unit, self._unit, self.schema)
-        return self._with_payer(account, SessionState())
         own, *joined = self._known_as
         for name in (own if dataset is None else dataset, *joined):
             account.check_dataset(name)
+        return self._with_payer(account, SessionState())
 
     def _with_payer(self, account: AccountPayer, state: SessionState) -> Self:
         """Return a copy of this session that `account` pays for.
@@ -408,8 +409,8 @@ class Session(Askable):
                 person=self._person,
                 state=self._state,
                 origin=JoinOrigin(self, name, joins),
-            )
                 known_as=self._known_as,
+            )
         return self._joins[name, joins, derivation]
 
     def sql(
