@@ -431,7 +431,8 @@ class Session(Askable):
         question = self.ask_sql(text, words, called)
         if question.statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview, in Python with session.explain")
-        cast("Session", question.session)._state.warn_of_text(text)
+        joins = [core.source.joins for core in question.statement.cores]
+        cast("Session", question.session)._state.warn_of_text(text, joins)
         return question.ask(key)
 
     def explain(self, text: str, *, called: str | None = None, **words: Unpack[SqlWords]) -> Plan:

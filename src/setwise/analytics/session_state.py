@@ -26,12 +26,13 @@ class SessionState:
 
     def warn_of_query(self, query: Query, joins: Sequence[Join]) -> None:
         """Warn the data holder of cells that `query` cannot read, in its columns and in the tables of `joins`."""
-        self.warn_of_text(" ".join(map(str, [*query.to_dict().values(), *joins])))
+        self.warn_of_text(" ".join(map(str, [*query.to_dict().values(), *joins])), [joins])
 
-    def warn_of_text(self, text: str) -> None:
+    def warn_of_text(self, text: str, joins: Sequence[Sequence[Join]] = ()) -> None:
         """Warn the data holder of cells that a question cannot read, in the columns that the question names.
 
-        `text` is the SQL statement of the question, or another text with the names of the columns.
+        `text` is the SQL statement of the question, or another text with the names of the columns. `joins` are the
+        joins of each SELECT, of which the keys are compared.
         """
         if self.scan is not None:
-            self.scan.warn(text)
+            self.scan.warn(text, joins)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.budget import AskedBudget, BudgetWords
     from setwise.analytics.catalog import Catalog, CatalogTable
+    from setwise.analytics.engines.joins import Join
     from setwise.analytics.query import Query
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
@@ -103,10 +104,11 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         statement = parse_sql(text, user=user, contributions=words["contributions"], facts=facts)
     except InvalidParameter as refused:
         raise refused_by_type(refused, text, user, facts, schema_of(text, tables, arguments["engine"])) from None
-    joins = [join for core in statement.cores for join in core.source.joins]
-    private = {join.table: tables[join.table] for join in joins if join.table in tables}
+    joins = [core.source.joins for core in statement.cores]
+    named = [join.table for each in joins for join in each]
+    private = {name: tables[name] for name in named if name in tables}
     sources = {**({} if catalog is None else catalog.public), **public, **private}
-    joined = {join.table: sources[join.table] for join in joins if join.table in sources}
+    joined = {name: sources[name] for name in named if name in sources}
     declared = None if catalog is None else matching_name(statement.table, catalog.tables)
     if declared is not None and statement.table not in tables:
         source = declared
@@ -122,7 +124,7 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         question = session.ask_sql(text, {**words, **_budget_words(common)}, statement.table)
         entry = None if catalog is None else catalog.table(source)
         _note_types(session, question.types)
-        _note_unread_cells(common, text, question.types, joined, entry, dict.fromkeys(private, statement.user))
+        _note_unread_cells(common, text, question.types, joined, entry, dict.fromkeys(private, statement.user), joins)
         if common.preview or question.statement.explain:
             plan = question.plan()
             queries = [core.query for core in question.statement.cores]
@@ -174,6 +176,7 @@ def _note_unread_cells(
     joined: Mapping[str, str] | None = None,
     entry: "CatalogTable | None" = None,
     users: Mapping[str, str] | None = None,
+    joins: "Sequence[Sequence[Join]]" = (),
 ) -> None:
     """Print to standard error how many cells that the question needs cannot be parsed, and which options would help.
 
@@ -184,6 +187,7 @@ def _note_unread_cells(
     - `entry`: the catalog's entry for the first table, whose source and CSV options are then used in place of the
       options in `common`
     - `users`: the user columns of joined private tables, by table name
+    - `joins`: the joins of each SELECT, whose keys are compared
 
     Nothing is printed with --no-scan, or if the engine is not DuckDB. Raises: `UnsuitableTable`, except for a preview,
     if so much would be skipped or misread that the answer would be of no use (see `note_unread_cells`).
@@ -205,7 +209,8 @@ def _note_unread_cells(
     first = TableToScan(
         source=source, csv=CsvOptions(**words), types=types, table_name=common.table_name, user=common.user
     )
-    note_unread_cells([first, *joined_tables(joined or {}, types, users or {})], question, free=common.preview)
+    tables = joined_tables(joined or {}, types, users or {})
+    note_unread_cells(first, tables, question, free=common.preview, joins=joins)
 
 
 def _budget_words(common: CommonOptions) -> "BudgetWords":

@@ -24,6 +24,7 @@ from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, Unknow
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.files import CsvOptions
+    from setwise.analytics.engines.joins import Join
     from setwise.analytics.schema import Kind
     from setwise.analytics.tables.check import TableCheck
     from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
@@ -195,8 +196,9 @@ def _advice(
     # of words that is compared with one of them, are not refused again.
     if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
         return ""
+    copied = next((note for note in notes if note.copies), None)
     if commands:
-        return _ask_copy(source, commands[0], asked)
+        return _ask_copies(copied, asked) if copied else _ask_copy(source, commands[0], asked)
     types = {name: kind for name, kind in types.items() if name not in comparisons}
     try:
         files = files_of(source)
@@ -218,7 +220,8 @@ def _advice(
     is_new = bool(comparisons) or not set(words) <= set(command_words.get())
     if not (words or comparisons) or user not in _column_names(check) or not is_new:
         return ""
-    if not words:
+    columns = [value.rpartition("=")[0] for option, value in _pairs(unguessed) if option == "--type"]
+    if not words or not _column_names(check).issuperset(columns):  # a joined column is described beside its own file
         return f"or ask again with: setwise {join(command)}"
     saved = f"all that the file needs is kept beside it by: setwise check {quote(source)} --save"
     saved += f" {join(words)}" if unguessed else ""
@@ -267,14 +270,39 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
     Returns "" if no word names `source`, because the question then cannot be repeated on the copy.
     """
     copy = split(copy_command)[-1]
-    quoted = re.compile(f"'{re.escape(source)}'|(?<==){re.escape(source)}$")  # in FROM 'FILE', or NAME=FILE
-    words = [
-        copy if word == source else quoted.sub(lambda found: found[0].replace(source, copy), word) for word in asked
-    ]
+    words = _with_copy(asked, source, copy)
     if words == [*asked] or any("\n" in word for word in words):
         return ""
     check = f"setwise check {quote(copy)} --save"
     return f"or ask the copy with: {copy_command} && {check} && setwise {join(_with_options(words, []))}"
+
+
+def _ask_copies(note: "ScanNote", asked: Sequence[str]) -> str:
+    """Return a phrase with the shell commands of `note`, which copy files, and the question on the copies.
+
+    `asked` are the words of the command line that asked the question. Returns "" if they do not name all of the files.
+    """
+    words = [*asked]
+    for source, copy in note.copies:
+        before, words = words, _with_copy(words, source, copy)
+        if words == before or any("\n" in word for word in words):
+            return ""
+    return f"or ask the copy with: {note.copy_command} && setwise {join(words)}"
+
+
+def _with_copy(words: Sequence[str], source: str, copy: str) -> list[str]:
+    """Return the command-line `words` with the path `copy` in place of the path `source`.
+
+    A public table without a name keeps the name that it has by its file.
+    """
+    from setwise.analytics.engines.connect import location_of
+
+    quoted = re.compile(f"'{re.escape(source)}'|(?<==){re.escape(source)}$")  # in FROM 'FILE', or NAME=FILE
+    copied = []
+    for previous, word in pairwise(["", *words]):
+        named = f"{location_of(source, 'duckdb').name}={copy}" if previous == "--public" else copy
+        copied.append(named if word == source else quoted.sub(lambda found: found[0].replace(source, copy), word))
+    return copied
 
 
 def _ask_for_times(source: str, user: str, function: str) -> str:
@@ -409,8 +437,8 @@ def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
 
 def joined_tables(
     sources: Mapping[str, str], types: "Mapping[str, Kind]", users: Mapping[str, str]
-) -> "list[TableToScan]":
-    """Return the tables that a SELECT joins, each with what is needed to count its unreadable cells.
+) -> "dict[str, TableToScan]":
+    """Return the tables that a SELECT joins, by name, each with what is needed to count its unreadable cells.
 
     - `sources`: the paths of the joined tables, by table name
     - `types`: the kinds of columns, such as integer, by TABLE.COLUMN
@@ -422,8 +450,8 @@ def joined_tables(
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.scan_notes import TableToScan
 
-    return [
-        TableToScan(
+    return {
+        name: TableToScan(
             source=source,
             csv=CsvOptions(),
             types=types_of_joined(types, name),
@@ -431,31 +459,47 @@ def joined_tables(
             remedy=f" (for a joined table: setwise check {quote(source)} with these options and --save)",
         )
         for name, source in sources.items()
-    ]
+    }
 
 
-def note_unread_cells(tables: "Sequence[TableToScan]", question: str, *, free: bool) -> None:
-    """Print to standard error how many lines and cells of `tables` a question cannot read, and which options help.
+def note_unread_cells(
+    first: "TableToScan",
+    joinable: "Mapping[str, TableToScan]",
+    question: str,
+    *,
+    free: bool,
+    joins: "Sequence[Sequence[Join]]" = (),
+) -> None:
+    """Print to standard error how many lines and cells of tables a question cannot read, and which options help.
 
-    Only columns whose names occur in the text `question` are checked. `free` is True for a preview, which is never
-    refused.
+    - `first`: the first table of the question
+    - `joinable`: the tables that the question joins, by name
+    - `question`: the text of the question; only columns whose names occur in it are checked
+    - `free`: True for a preview, which is never refused
+    - `joins`: the joins of each SELECT, whose keys are compared
 
     Raises: `UnsuitableTable` unless `free`, if so much would be skipped or misread that the answer would be of no use:
-    for example, if at most half of a column's cells can be read, if milliseconds are read as seconds, or if dates that
-    do not begin with the year are compared as text.
+    for example, if at most half of a column's cells can be read, if no key of a join meets a row, if milliseconds are
+    read as seconds, or if dates that do not begin with the year are compared as text.
     """
+    from setwise.analytics.tables.unmet_values import join_notes, text_notes
     from setwise.analytics.tables.unread_cells import unread_cells
 
+    tables = [first, *joinable.values()]
+    found = [(table, note) for table in tables for note in unread_cells(table, question)]
+    if all(not note.mostly_unreadable for _, note in found):  # keys and texts of cells that cannot be read say nothing
+        for each in dict.fromkeys(map(tuple, joins)):
+            found += [(first, note) for note in join_notes(first, joinable, each)]
+        found += text_notes(tables, question)
     refusals, refused_notes = [], []
-    for table in tables:
-        for note in unread_cells(table, question):
-            remedy = table.remedy if "--" in note.text else ""
-            sentence = f"{Path(table.source).name}: {note.text}{remedy}"
-            if note.mostly_unreadable and not free:
-                refusals.append(sentence)
-                refused_notes.append(note)
-            else:
-                print(f"note: {sentence}", file=sys.stderr)
+    for table, note in found:
+        remedy = table.remedy if "--" in note.text else ""
+        sentence = f"{Path(table.source).name}: {note.text}{remedy}"
+        if note.mostly_unreadable and not free:
+            refusals.append(sentence)
+            refused_notes.append(note)
+        else:
+            print(f"note: {sentence}", file=sys.stderr)
     if refusals:
         message = f"{'; '.join(refusals)}; nothing was charged (--no-scan asks anyway)"
         raise UnreadableCells(message, refused_notes)

@@ -107,7 +107,7 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
             texts.append(question.select.text)
             joined |= {name: joinable[name] for name in table_names(question.select.text) if name in joinable}
     users = dict.fromkeys(private, report.user)
-    note_unread_cells([first, *joined_tables(joined, types, users)], " ".join(texts), free=free)
+    note_unread_cells(first, joined_tables(joined, types, users), " ".join(texts), free=free)
 
 
 def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:

@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from setwise.analytics.engines.connect import types_of_joined
+from setwise.analytics.engines.joins import Join
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.unmet_values import join_notes, text_notes
 from setwise.analytics.tables.unread_cells import named_columns, ordered_columns, read_as_seconds, unread_cells
 from setwise.errors import UnsuitableTable
 
@@ -63,14 +65,16 @@ class HolderScan:
         scan._past_sentences = self._past_sentences
         return scan
 
-    def warn(self, question: str) -> None:
+    def warn(self, question: str, joins: Sequence[Sequence[Join]] = ()) -> None:
         """Warn of rows and cells that a question will not read, in the tables that it names.
 
-        `question` is SQL, or a text with the names of the columns and joined tables. A table that cannot be scanned
-        causes no warning. If Python is set to raise warnings as errors, the warning is raised.
+        `question` is SQL, or a text with the names of the columns and joined tables, and `joins` are the joins of each
+        SELECT. A table that cannot be scanned causes no warning. If Python is set to raise warnings as errors, the
+        warning is raised.
 
         Raises: `UnsuitableTable` if so much is not read, or is misread, that the answer would be of no use: for
-        example, if at most half of a column's cells can be read, or if milliseconds are read as seconds.
+        example, if at most half of a column's cells can be read, if no key of a join meets a row, or if milliseconds
+        are read as seconds.
         """
         if self._stopped:
             return
@@ -79,17 +83,44 @@ class HolderScan:
         for name, table in tables.items():
             # If the table cannot be scanned, the question will be refused with an error that says what is wrong.
             columns, notes = self._scan_new_columns(name, table, question)
-            refusals = [note.text for note in notes if note.mostly_unreadable]
-            sentences = [note.text for note in notes if not note.mostly_unreadable]
-            if refusals:
-                anyway = "nothing was charged (setwise.open(..., scan=False) asks anyway)"
-                raise UnsuitableTable("; ".join([*refusals, *sentences, anyway]))
-            for sentence in sentences:
-                if sentence not in self._past_sentences:
-                    warnings.warn(sentence, UnreadCellsWarning, stacklevel=_caller_level())
+            self._warn_of(notes)
             # Remembered only now: if warnings are errors, the next such question has to be stopped too.
-            self._past_sentences.update(sentences)
             self._scanned |= columns
+        self._warn_of(self._unmet_values([*tables.values()], question, joins))
+
+    def _warn_of(self, notes: Sequence[ScanNote]) -> None:
+        """Warn of each of `notes` once, or raise `UnsuitableTable` with all of them if one refuses the question."""
+        refusals = [note.text for note in notes if note.mostly_unreadable]
+        sentences = [note.text for note in notes if not note.mostly_unreadable]
+        if refusals:
+            anyway = "nothing was charged (setwise.open(..., scan=False) asks anyway)"
+            raise UnsuitableTable("; ".join([*refusals, *sentences, anyway]))
+        for sentence in sentences:
+            if sentence not in self._past_sentences:
+                warnings.warn(sentence, UnreadCellsWarning, stacklevel=_caller_level())
+        self._past_sentences.update(sentences)
+
+    def _unmet_values(
+        self, tables: Sequence[TableToScan], question: str, joins: Sequence[Sequence[Join]]
+    ) -> list[ScanNote]:
+        """Return notes about keys of `joins` that meet no row, and about texts in `question` that no cell has.
+
+        `tables` are the tables that the question names. A join or question of which the notes were given is not
+        scanned again. The result is empty if a table cannot be read, because the engine then reports the error.
+        """
+        notes: list[ScanNote] = []
+        try:
+            for each in dict.fromkeys(map(tuple, joins)):
+                if each and (mark := ("", str([*map(str, each)]))) not in self._scanned:
+                    found = join_notes(self._main, self._joinable, each)
+                    notes += found
+                    self._scanned |= set() if any(note.mostly_unreadable for note in found) else {mark}
+            if ("'", question) not in self._scanned:
+                notes += [note for _, note in text_notes(tables, question)]
+                self._scanned.add(("'", question))
+        except Exception:  # the engine reads the table again, and reports what is wrong without a value of a row
+            return notes
+        return notes
 
     def _scan_new_columns(
         self, name: str, table: TableToScan, question: str

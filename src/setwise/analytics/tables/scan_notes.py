@@ -160,6 +160,8 @@ class ScanNote:
       Otherwise `comparison` is None.
     - `copy_command` is a shell command that writes a readable copy of the file, or "". Its last word is the path of the
       copy.
+    - `copies` has (file, path of its copy) for each file that `copy_command` copies, if the copies are read with the
+      options of their files.
     - `is_unsolved` is True if neither an option nor a command is known that makes the cells readable.
     - `options` are the words of command-line options that remove the cause of the note. Options are given only if
       `setwise check` could not guess them from the cells (for example, words for a missing user).
@@ -169,5 +171,6 @@ class ScanNote:
     mostly_unreadable: bool = False
     comparison: tuple[str, str] | None = None
     copy_command: str = ""
+    copies: tuple[tuple[str, str], ...] = ()
     is_unsolved: bool = False
     options: tuple[str, ...] = ()

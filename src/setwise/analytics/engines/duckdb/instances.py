@@ -86,13 +86,14 @@ _SCANNING = KeptInstances(lambda: duckdb.connect(":memory:"))
 
 
 @contextmanager
-def scanning(table: DuckDBTable) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Context manager that yields a DuckDB connection on which `table` can be read, in full and without noise.
+def scanning(*tables: DuckDBTable) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Context manager that yields a DuckDB connection on which `tables` can be read, in full and without noise.
 
     It is for exact counts that only the data holder sees.
-    Raises: `UnsuitableTable` or another `SetwiseError` if the table cannot be read.
+    Raises: `UnsuitableTable` or another `SetwiseError` if a table cannot be read.
     """
     # A kept instance would go on holding an attached database file, which no other process could then write.
-    with _SCANNING.borrow(keep=not table.attaches_file) as connection:
-        table.attach(connection)
+    with _SCANNING.borrow(keep=not any(table.attaches_file for table in tables)) as connection:
+        for table in tables:
+            table.attach(connection)
         yield connection

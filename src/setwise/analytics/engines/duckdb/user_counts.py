@@ -107,12 +107,12 @@ def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spel
     with scanning(table) as connection, connection.cursor() as cursor:
         if table.describe(cursor).column(user).kind is not Kind.TEXT:
             return None
-        trimmed, plain = f"trim(cell, {sql_text(BLANKS)})", f"lower({_visible('cell')})"
+        trimmed, plain = f"trim(cell, {sql_text(BLANKS)})", f"lower({visible_text('cell')})"
         row = cursor.execute(
             f"WITH cells AS (SELECT DISTINCT {filled_cell(quoted(user), grammar)} AS cell "
             f"FROM {table.relation(cursor, (user,))}), "
             f"users AS (SELECT COUNT(*) AS ways, MIN(cell) AS first, MAX(cell) AS second, "
-            f"BOOL_OR({trimmed} <> {_visible('cell')}) AS hidden FROM cells "
+            f"BOOL_OR({trimmed} <> {visible_text('cell')}) AS hidden FROM cells "
             f"WHERE {plain} <> '' GROUP BY CASE WHEN regexp_full_match({plain}, '{_NUMBER}') "
             rf"THEN regexp_replace({plain}, '^[+]?0*([0-9]+)([.]0*)?$', '\1') ELSE {plain} END) "
             "SELECT COUNT(*), MIN(first), ARG_MIN(second, first), BOOL_OR(hidden), "
@@ -151,7 +151,7 @@ def find_look_alikes(table: DuckDBTable, names: Sequence[str]) -> list[LookAlike
     whether a letter with an accent is one character or two.
     """
     with scanning(table) as connection:
-        changed = [f"COUNT(*) FILTER ({_visible('cell')} <> cell)"]
+        changed = [f"COUNT(*) FILTER ({visible_text('cell')} <> cell)"]
         counts = aggregate_columns(table, connection, names, lambda _: changed)
         return [_look_alikes(table, connection, name) for name, (cells,) in counts.items() if cells]
 
@@ -173,7 +173,7 @@ def _look_alikes(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", na
             subquery, because a table that is a stream of batches can be read only once.
             """
             relation = table.relation(cursor, (name,))
-            return f"(SELECT {cell} AS cell, {_visible(cell)} AS plain FROM {relation} WHERE {cell} IS NOT NULL)"
+            return f"(SELECT {cell} AS cell, {visible_text(cell)} AS plain FROM {relation} WHERE {cell} IS NOT NULL)"
 
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS SELECT DISTINCT * FROM {cells()} WHERE cell <> plain")
         [(are_blanks, example, plain)] = cursor.execute(
@@ -189,7 +189,7 @@ def _look_alikes(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", na
     return LookAlikes(name=name, values=int(values), first=first, second=second, are_blanks=bool(are_blanks))
 
 
-def _visible(cell: str) -> str:
+def visible_text(cell: str) -> str:
     """Return a SQL expression for the visible text of a text cell, with the SQL expression `cell`.
 
     Characters that are not seen, and blanks around the cell, are left out. All kinds of spaces become the usual one,

@@ -1,0 +1,251 @@
+"""Notes for the data holder about keys of a join that meet no row, and about texts in conditions that no cell has.
+
+A join of users 1, 2 and 3 with users 000001, 000002 and 000003 has no rows, and neither has a filter such as city =
+'paris' on cells Paris. Such a question would be charged, and its answer would be noise alone. The counts are exact, so
+they are only for the data holder.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote, split
+from typing import TYPE_CHECKING
+
+from setwise.analytics.engines.files import apply_description, description_of, files_of, magic_of
+from setwise.analytics.engines.joins import Join, JoinInput, types_of_keys
+from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.tables.clean_copies import with_changed_cells
+from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.errors import SetwiseError
+
+if TYPE_CHECKING:
+    from setwise.analytics.engines.duckdb.key_counts import NearKeys
+    from setwise.analytics.engines.duckdb.tables import DuckDBTable
+
+_ONE_WAY = "[+]?0*([0-9]+)([.]0*)?|(?s:.+)"
+"""The regular expression of a key; its first group is a whole number without the zeros around it."""
+_MOST_CELLS = 3
+"""The most cells that a note shows."""
+_MOST_TEXTS = 50
+"""The most texts of one statement that are looked up in a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A table of a join: what is to be scanned (`scanned`), the `table` as DuckDB reads it, and its columns."""
+
+    scanned: TableToScan
+    table: "DuckDBTable"
+    schema: Schema
+
+
+def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Sequence[Join]) -> list[ScanNote]:
+    """Return notes about keys of `joins` that meet no row of the joined table, with what makes them meet.
+
+    `main` is the first table of the SELECT, and `joinable` has the tables that may be joined, by name. A join that no
+    key meets is refused, unless it is a LEFT JOIN or a condition. So is one whose keys would meet but for case, blanks
+    or leading zeros.
+    """
+    notes = []
+    opened = {"": _open(main, {})}
+    for join in joins:
+        if join.table not in joinable:
+            continue
+        scanned = joinable[join.table]
+        joined = _open(scanned, {})
+        # Keys that a subquery computed are no cells of a file.
+        is_computed = join.rows and any(key.joined != main.user for key in join.keys)
+        pairs = [_pair(opened, key.earlier, key.column) for key in join.keys]
+        names = {name for name, _ in pairs}
+        (name,) = names if len(names) == 1 else (None,)
+        if name is not None and not is_computed:
+            earlier = opened[name]
+            part = JoinInput(name=name, schema=earlier.schema, private=True)
+            types = {} if scanned.user is not None else types_of_keys(join, [part], joined.schema)
+            joined = _open(scanned, types) if types else joined
+            columns = [(key.column, key.joined) for key in join.keys]
+            if all(key.joined in joined.schema.names for key in join.keys):
+                notes += _notes_of_join(join, earlier, joined, columns)
+        opened[join.name] = joined
+    return notes
+
+
+def _pair(opened: Mapping[str, _Opened], named: str | None, column: str) -> tuple[str | None, str]:
+    """Return (name, column): which of the `opened` tables has the key `column`; None if no table or several have it.
+
+    `named` is the table that the condition names, or None. The first table is called "" in `opened`, and by another
+    name in conditions.
+    """
+    if named is not None:
+        name = named if named in opened else ""
+        return (name if column in opened[name].schema.names else None), column
+    candidates = [name for name, table in opened.items() if column in table.schema.names]
+    return (candidates[0] if candidates else None), column  # USING compares a column that the joined tables share
+
+
+def _open(scanned: TableToScan, types: Mapping[str, Kind]) -> _Opened:
+    """Return the table `scanned` as a question reads it, with the columns in `types` converted to these types, too."""
+    from setwise.analytics.engines.duckdb.cell_counts import column_names
+    from setwise.analytics.engines.duckdb.instances import scanning
+    from setwise.analytics.engines.duckdb.opening import duckdb_table, untyped_table
+
+    described, csv = apply_description(scanned.source, scanned.types, scanned.csv)
+    names = column_names(untyped_table(scanned.source, scanned.table_name, csv))
+    # The first table of a question also has the types of joined tables, as TABLE.COLUMN.
+    kinds = {name: kind for name, kind in {**types, **described}.items() if name in names}
+    table = duckdb_table(scanned.source, scanned.table_name, kinds, csv)
+    with scanning(table) as connection, connection.cursor() as cursor:
+        return _Opened(scanned, table, table.describe(cursor))
+
+
+def _notes_of_join(join: Join, earlier: _Opened, joined: _Opened, columns: Sequence[tuple[str, str]]) -> list[ScanNote]:
+    """Return a note about the keys of `join` that meet no row of the table `joined`, in a list; [] if all keys meet.
+
+    `earlier` is the table whose rows the join keeps, and `columns` are the pairs of columns that it compares.
+    """
+    from setwise.analytics.engines.duckdb.key_counts import count_keys
+
+    count = count_keys(earlier.table, joined.table, columns)
+    if count.met_keys == count.keys:
+        return []
+    user = earlier.scanned.user
+    keys = "users" if (user, user) in columns else f"values of {' and '.join(repr(name) for name, _ in columns)}"
+    if count.near is not None:
+        return [_near_note(join, earlier, joined, columns[0], count.near, keys)]
+    met = f"{count.met_keys:,} of {count.keys:,} {keys} (in {count.met_rows:,} of {count.rows:,} rows)"
+    if not join.keeps_all and not count.met_keys:
+        text = f"none of the {count.keys:,} {keys} is in the table {join.table!r}, so that the join has no rows"
+        remedy = "join columns that hold the same values"
+        return [ScanNote(f"{text}: {remedy}", mostly_unreadable=True, is_unsolved=True)]
+    if join.once:  # a condition such as IN (SELECT ..) is there to leave rows out
+        return [] if count.met_keys else [ScanNote(f"{met} are in the table {join.table!r}")]
+    others = (
+        "the columns of the joined table are null in all other rows"
+        if join.keeps_all
+        else "all other rows are left out"
+    )
+    return [ScanNote(f"{met} are in the table {join.table!r}; {others}")]
+
+
+def _near_note(
+    join: Join, earlier: _Opened, joined: _Opened, columns: tuple[str, str], near: "NearKeys", keys: str
+) -> ScanNote:
+    """Return a note that refuses a `join` whose keys meet only if they are written in one way, with what does this.
+
+    `columns` is the pair of columns that the join compares, `near` has counts of such keys, and `keys` says what a key
+    is. Numbers such as 7 and 007 meet as integers, and other keys in copies of the files.
+    """
+    why = "blanks around them" if near.by_blanks else "upper and lower case, blanks or leading zeros"
+    show = ascii if near.are_hidden else repr
+    why = "characters that are not seen" if near.are_hidden else why
+    text = (
+        f"{near.keys:,} {keys} (in {near.rows:,} rows) would be in the table {join.table!r} but for {why}, such as "
+        f"{show(near.first)} and {show(near.second)}"
+    )
+    write = earlier.scanned.write
+    if near.are_numbers and not near.are_hidden:
+        options = ["--type", f"{columns[0]}=integer", "--type", f"{join.table}.{columns[1]}=integer"]
+        return ScanNote(f"{text}: {write(options)} reads them as one", mostly_unreadable=True, options=tuple(options))
+    value = "m[0]" if near.by_blanks else "m[1] or m[0].lower()"
+    changed = [(earlier, columns[0], near.earlier_changes), (joined, columns[1], near.joined_changes)]
+    commands = [_copy(table, column, value, near.are_hidden) for table, column, changes in changed if changes]
+    sources = [str(table.scanned.source) for table, _, changes in changed if changes]
+    if not commands or not all(commands) or len(set(sources)) < len(sources):
+        return ScanNote(f"{text}: write them in one way in both tables", mostly_unreadable=True, is_unsolved=True)
+    copies = tuple(
+        (source, split(command.partition(" && ")[0])[-1]) for source, command in zip(sources, commands, strict=True)
+    )
+    whole = " && ".join(commands)
+    made = f"{text}: {'a copy that writes' if len(copies) == 1 else 'copies that write'} them in one way: {whole}"
+    return ScanNote(made, mostly_unreadable=True, copy_command=whole, copies=copies)
+
+
+def _copy(opened: _Opened, column: str, value: str, is_visible: bool) -> str:
+    """Return shell commands that copy a table's file, and its description, with keys written in one way; "" if none do.
+
+    `column` has the keys, and `value` is a Python expression of the new key (see `with_changed_cells`). `is_visible`
+    says that characters which are not seen are left out.
+    """
+    source = opened.scanned.source
+    if not isinstance(source, str | Path):
+        return ""
+    try:
+        files = files_of(str(source).partition("::")[0])
+        if len(files) != 1 or magic_of(files[0]) is not None:
+            return ""
+        _, csv = apply_description(source, opened.scanned.types, opened.scanned.csv)
+        command = with_changed_cells(files[0], csv, opened.schema.names, column, _ONE_WAY, value, is_visible=is_visible)
+    except SetwiseError:  # the question itself is refused for it
+        return ""
+    described = description_of(files[0]) if isinstance(files[0], Path) else None
+    if command and described is not None and described.is_file():
+        copy = Path(split(command)[-1])
+        command += f" && cp {quote(str(described))} {quote(str(description_of(copy)))}"
+    return command
+
+
+def text_notes(tables: Sequence[TableToScan], question: str) -> list[tuple[TableToScan, ScanNote]]:
+    """Return notes about texts after = or IN in `question` that no cell of their column has, each with its table.
+
+    A note has the spelling of cells that differ in case or blanks, or the most frequent cells if there are none. Only
+    columns of text are looked up. `tables` are the tables that the question reads. If several of them have a column of
+    the name, a text needs to be in one of them.
+    """
+    from setwise.analytics.engines.duckdb.key_counts import cells_like
+
+    found: dict[tuple[str, str], list[tuple[TableToScan, ScanNote]]] = {}
+    present = set()
+    for scanned in tables if "'" in question else ():
+        opened = _open(scanned, {})
+        texts = {
+            column.name: compared
+            for column in opened.schema
+            if column.kind is Kind.TEXT and (compared := _compared_texts(column.name, question))
+        }
+        for name, (rows, frequent) in cells_like(opened.table, texts, _MOST_CELLS).items():
+            for text in texts[name]:
+                if text in rows:
+                    present.add((name, text))
+                note = ScanNote(_text_note(name, text, rows, frequent))
+                found.setdefault((name, text), []).append((scanned, note))
+    return [notes[0] for key, notes in found.items() if key not in present]
+
+
+def _text_note(name: str, text: str, rows: Mapping[str, int], frequent: Sequence[str]) -> str:
+    """Return a sentence: no cell of the column `name` is `text`, and how the condition is written for other cells.
+
+    `rows` has the numbers of rows of cells that are like a text of the question, and `frequent` are the most frequent
+    cells.
+    """
+    sentence = f"no cell of {name!r} is {text!r}"
+    plain = " ".join(text.split()).casefold()
+    near = [cell for cell in rows if " ".join(cell.split()).casefold() == plain][:_MOST_CELLS]
+    if near:
+        column = name if name.isidentifier() else f'"{name}"'
+        counted = " and ".join(f"{rows[cell]:,} {'is' if rows[cell] == 1 else 'are'} {cell!r}" for cell in near)
+        condition = f"= {_sql(near[0])}" if len(near) == 1 else f"IN ({', '.join(map(_sql, near))})"
+        return f"{sentence}, but {counted}: write {column} {condition}"
+    cells = ", ".join(repr(cell[:40]) for cell in frequent)
+    return f"{sentence}; its most frequent cells are {cells}" if cells else sentence
+
+
+def _sql(text: str) -> str:
+    """Return `text` as a SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _compared_texts(name: str, question: str) -> list[str]:
+    """Return the different texts with which `question` compares the column `name` by = or IN, in order.
+
+    A column that the question computes under the same name, as in UPPER(city) AS city, is not looked up.
+    """
+    column = rf'(?<![\w."])(?:"?\w+"?\.)?(?:"{re.escape(name)}"|{re.escape(name)}(?!\w))'
+    if re.search(rf'\bAS\s+"?{re.escape(name)}(?!\w)', question, re.IGNORECASE):
+        return []
+    string = "'(?:[^']|'')*'"
+    lists = re.findall(rf"{column}\s*==?\s*({string})", question, re.IGNORECASE)
+    lists += re.findall(rf"({string})\s*==?\s*{column}", question, re.IGNORECASE)
+    lists += re.findall(rf"{column}\s+IN\s*\(\s*({string}(?:\s*,\s*{string})*)\s*\)", question, re.IGNORECASE)
+    texts = [text[1:-1].replace("''", "'") for listed in lists for text in re.findall(string, listed)]
+    return list(dict.fromkeys(texts))[:_MOST_TEXTS]
