@@ -15,7 +15,7 @@ import pytest
 import setwise
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.statistics import Count, Distinct, Mean, Sum
-from setwise.mechanisms.release import UNCLEAR, UNCLEAR_QUANTILE, UNRELIABLE, Estimate, Item
+from setwise.mechanisms.release import AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE, UNRELIABLE, Estimate, Item
 from setwise.reports.outputs import rows_of
 
 USERS = 4000
@@ -209,3 +209,24 @@ def test_a_list_of_means_of_both_signs_marks_the_groups_of_few_users():
     ]
     assert marks.count("small") > 12
     assert "big" not in marks
+
+
+@pytest.mark.parametrize(("low", "high", "bound"), [(0, 5, 5), (200, 900, 200)])
+def test_a_mean_at_a_bound_of_its_clipping_is_marked_and_explained(flights, low, high, bound):
+    """A list by descending means began with 512, the upper bound, four times and without a mark."""
+    answer = flights.mean(value="delay", low=low, high=high, epsilon=20, where="delay > 5")
+    (estimate,) = answer.items[0].estimates
+    assert (estimate.value, estimate.unreliable) == (pytest.approx(bound, abs=0.5), True)
+    assert AT_BOUND in answer.summary
+    assert UNRELIABLE not in answer.summary
+    statement = f"SELECT carrier, AVG(delay, contribution_bounds_per_group => ({low}, {high})) AS m FROM flights"
+    by_sql = flights.sql(f"{statement} WHERE delay > 5 GROUP BY carrier ORDER BY m", epsilon=20, delta=1e-6)
+    assert by_sql.rows[0]["m"]["unreliable"]
+    assert by_sql.summary.count(AT_BOUND) == 1
+    assert UNRELIABLE not in by_sql.summary
+
+
+def test_a_precise_share_of_all_rows_is_not_marked(flights):
+    answer = flights.sql("SELECT AVG(CASE WHEN delay >= 0 THEN 1 ELSE 0 END) AS m FROM flights", epsilon=20)
+    assert answer.value > 0.99
+    assert "unreliable" not in answer.summary

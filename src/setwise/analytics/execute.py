@@ -544,7 +544,7 @@ def _answer(
         reason=ending(query, len(items), complete),
         why=plan.why,
         confidence=float(plan.error.confidence),
-        interval_note=" ".join(filter(None, (note, reliability_note(items)))),
+        interval_note=" ".join(filter(None, (note, reliability_note(query, items)))),
         left_out=" ".join(filter(None, (left_out_note(query, user), hidden, in_utc))),
         brief=" ".join(filter(None, (brief_bounds_note(query, user), in_utc))),
         hidden=hidden,

@@ -45,6 +45,11 @@ UNCLEAR = (
 )
 """The sentence below an answer with a mean that is marked unreliable because it is not known how much is clipped."""
 
+AT_BOUND = (
+    "A mean at one of its clipping bounds is marked unreliable: noise or values beyond the bound may have put it there."
+)
+"""The sentence below an answer with a mean that is marked unreliable because it is one of its clipping bounds."""
+
 UNCLEAR_QUANTILE = (
     "A quantile is marked unreliable if the share of values that its bounds clip cannot be told at this epsilon: it "
     "may be one of these bounds, or noise. State --low and --high, or in SQL contribution_bounds_per_row => "
@@ -61,7 +66,7 @@ def mark_reasons(interval_note: str) -> str:
     The notes of answers that an early version stored have no sentence about marks. The result is then the sentence
     `UNRELIABLE`, which says that noise may be as large as the value.
     """
-    reasons = (UNRELIABLE, UNCLEAR, UNCLEAR_QUANTILE)
+    reasons = (UNRELIABLE, AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE)
     return " ".join(reason for reason in reasons if reason in interval_note) or UNRELIABLE
 
 

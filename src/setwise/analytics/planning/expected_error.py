@@ -9,7 +9,7 @@ from setwise.analytics.query import Quantile, Query
 from setwise.analytics.statistics import Statistic
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.statistics import StatisticsChoice
-from setwise.mechanisms.release import UNRELIABLE, ErrorEstimate, Estimate, Item
+from setwise.mechanisms.release import AT_BOUND, UNRELIABLE, ErrorEstimate, Estimate, Item
 from setwise.mechanisms.statistic_release import StatisticRelease
 from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, UsersFound
 
@@ -136,13 +136,18 @@ def _users_of_groups(query: Query, release: GroupRelease) -> list[float | None]:
     return [row[counts[0]].value for row in release.estimates] if counts else list(release.users)
 
 
-def reliability_note(items: Sequence[Item]) -> str:
-    """Return a sentence that explains the mark of numbers that may be mostly noise; "" if there is no mark.
+def reliability_note(query: Query, items: Sequence[Item]) -> str:
+    """Return sentences that explain the mark of numbers that are not to be relied on; "" if there is no mark.
 
-    The mark is the field `unreliable` of the `items` of an answer (for their counts), and of their estimates.
+    The mark is the field `unreliable` of the `items` of an answer to `query` (for their counts), and of their
+    estimates. One sentence is about numbers that may be mostly noise, the other about means at a clipping bound.
     """
-    marks = (item.unreliable or any(estimate.unreliable for estimate in item.estimates) for item in items)
-    return UNRELIABLE if any(marks) else ""
+    at_bound, noisy = False, any(item.unreliable for item in items if not item.estimates)
+    for item in items:
+        for statistic, estimate in zip(query.statistics, item.estimates, strict=False):
+            at_bound = at_bound or (estimate.unreliable and statistic.is_at_bound(estimate))
+            noisy = noisy or (estimate.unreliable and not statistic.is_at_bound(estimate))
+    return " ".join(sentence for sentence, is_needed in ((UNRELIABLE, noisy), (AT_BOUND, at_bound)) if is_needed)
 
 
 def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:

@@ -32,6 +32,9 @@ _PRECISE_SHARE = Fraction(1, 16)
 Between -60 and 60, an interval of less than 7.5 says that a mean of 0.1 is about 0, although it is wider than the mean.
 """
 
+_AT_BOUND = Fraction(1, 200)
+"""The share of the distance of the bounds up to which a mean counts as being at a bound, because noise moves it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Mean(BoundedStatistic):
@@ -175,7 +178,7 @@ class Mean(BoundedStatistic):
         return " over events" if words.get("per_user") else ""
 
     def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
-        """Return whether the noise of a mean is too large, so that the answer marks the mean as unreliable.
+        """Return whether a mean is at one of its clipping bounds, or its noise too large: it is marked as unreliable.
 
         The noise is too large in two cases:
         - The confidence interval of `estimate` is at least half as wide as the distance between the clipping bounds.
@@ -192,14 +195,30 @@ class Mean(BoundedStatistic):
         # A mean delay of 0.1 minutes between -60 and 60 is precise if its interval is 0.6 minutes wide. If the interval
         # is 14 minutes wide, a list of carriers by their mean delays puts the carrier in a place that noise chose.
         is_precise = low < 0 < high and not covers_share(estimate, low, high, _PRECISE_SHARE)
-        return covers_share(estimate, low, high, HALF) or (
-            not is_precise and noise_may_dominate(estimate.value, estimate.interval)
+        return (
+            self.is_at_bound(estimate)
+            or covers_share(estimate, low, high, HALF)
+            or (not is_precise and noise_may_dominate(estimate.value, estimate.interval))
         )
 
     @property
     def most_rows(self) -> int | None:
         """The most rows of a user that count in a group; None for a mean over users, in which each user counts once."""
         return self.per_user
+
+    def is_at_bound(self, estimate: "Estimate") -> bool:
+        """Return whether the mean `estimate`, in units of the column, may be one of the clipping bounds.
+
+        Noise or values beyond the bound may have put it there. The mean is then at most `_AT_BOUND` of the distance
+        between the bounds away from it, and not farther than its interval is wide. A precise mean between 0 and 1 does
+        not count, because 0 and 1 are the exact bounds of a share, and a share of all or no rows is common.
+        """
+        low, high = self.clip_bounds.low, self.clip_bounds.high
+        is_share = (low, high) == (0, 1) and not covers_share(estimate, low, high, _PRECISE_SHARE)
+        if is_share or estimate.interval is None:
+            return False
+        near = min(float(_AT_BOUND * (high - low)), estimate.interval[1] - estimate.interval[0])
+        return estimate.value - low <= near or high - estimate.value <= near
 
     @property
     def clipped_values(self) -> str:

@@ -314,6 +314,11 @@ class Statistic(ABC):
 
     @property
     def clipped_values(self) -> str:
+    def is_at_bound(self, estimate: "Estimate") -> bool:
+        """Return whether `estimate` is marked as unreliable because it is a clipping bound; False except for means."""
+        del estimate
+        return False
+
         """The beginning of a sentence that says which values are clipped to which bounds; "" if nothing is clipped.
 
         For a mean over rows it is "each row's age is clipped to 0 .. 120".
