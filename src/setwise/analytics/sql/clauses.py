@@ -187,8 +187,8 @@ def _negate(node: exp.Expr) -> str:
 def _comparison(node: exp.Expr, *, negated: bool) -> str:
     """Return the condition `node`, a column compared with constants, in the filter language (see `filter_text`).
 
-    If `negated`, the text states the opposite condition, because a NOT stands before `node`, an IN, BETWEEN, LIKE or IS
-    NULL. The opposite of x NOT LIKE 'a%' is x LIKE 'a%'.
+    If `negated`, a NOT stands before `node` (an IN, BETWEEN, LIKE or IS NULL), and the text states the opposite of
+    `node`: for NOT x IN (1, 2) it is x NOT IN (1, 2).
     """
     kind = type(node)
     negation = "NOT " if negated != bool(node.args.get("negate")) else ""
@@ -335,8 +335,9 @@ def _time_cast(node: exp.Expr, is_date: bool) -> Group | None:
     The result is None if the cast does not group rows by periods of time.
     - A column that is cast to DATE is grouped by days.
     - A column that is cast to TIMESTAMP gives None, because every moment would be a group of its own.
-    - The start of a period, such as DATE_TRUNC(x, MONTH), is grouped by that period. Only if the period is an hour and
-      the cast is to DATE, rows are grouped by days.
+    - The start of an hour that is cast to DATE is grouped by days.
+    - The start of any other period, such as DATE_TRUNC(x, MONTH), is grouped by that period. So is the start of an hour
+      that is cast to TIMESTAMP.
     """
     if (column := time_column(node)) is not None:
         return Group(column, ConsecutiveTime(TimeUnit.DAY)) if is_date else None

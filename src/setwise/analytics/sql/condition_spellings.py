@@ -53,9 +53,9 @@ def like_of_regex(pattern: str) -> str | None:
 
 
 def _null_safe(node: exp.Expr) -> exp.Expr:
-    """Return a condition equal to `node`, x IS [NOT] DISTINCT FROM y, that is written with =, IS NULL, AND and OR.
+    """Return `node`, x IS [NOT] DISTINCT FROM y, as an equal condition of comparisons, IS NULL, AND, OR and NOT.
 
-    The condition is true or false in every row, and never unknown, because two nulls count as equal.
+    Two nulls count as equal, so the condition is true or false in every row, and never unknown.
     """
     left, right = node.this, node.args["expression"]
     nulls = [exp.Is(this=side.copy(), expression=exp.Null()) for side in (left, right)]

@@ -513,7 +513,7 @@ class CoreBuilder:
         return exp.Order(expressions=terms) if terms else None
 
     def _at_place(self, node: exp.Expr) -> Any:  # noqa: ANN401 - a node of sqlglot
-        """Return a copy of the expression in the SELECT list that `node`, a number from 1 in ORDER BY, refers to.
+        """Return a copy of the expression in the SELECT list to which `node`, such as the 2 in ORDER BY 2, refers.
 
         Raises: `InvalidParameter` if there is no result column with that number.
         """
@@ -552,9 +552,10 @@ class CoreBuilder:
     def _private_top_k(self) -> int | None:
         """Return k = LIMIT + OFFSET if the query can be answered as a private top k of its groups; None if it cannot.
 
-        A private top k releases only the k groups with the highest counts. So ORDER BY must begin with a count of all
-        rows or of all users, in descending order. If the SELECT has one statistic, this must be the count. If it has
-        several, the count must be that of users. The result is None also if k is above 100 (`LARGEST_TOP`).
+        A private top k releases only the k groups with the highest counts. So ORDER BY must begin with the count by
+        which the groups are ranked, in descending order. If the SELECT has only one statistic, this is the statistic,
+        which must count all rows or all users. If it has several statistics, groups are ranked by their number of
+        users. The result is None also if k is above 100 (`LARGEST_TOP`).
         """
         order, limit, offset = (self._select.args.get(name) for name in ("order", "limit", "offset"))
         if order is None or limit is None or not self._groups or self._select.args.get("distinct"):

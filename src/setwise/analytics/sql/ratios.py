@@ -1,7 +1,7 @@
 """Advice on ratios of aggregates in a SELECT, such as SUM(x) / COUNT(x), whose two numbers are bounded separately.
 
-What one user adds to each number is limited by the bounds of this number. The two bounds cut the two numbers by
-different shares, so that their ratio may be far from the exact ratio in the table.
+What one user adds to each number is limited by bounds of this number. The bounds may leave out a larger share of one
+number than of the other, so that their ratio may be far from the exact ratio in the table.
 """
 
 from collections.abc import Iterator
@@ -42,11 +42,11 @@ def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: Aggre
 
 
 def _distinct_advice(statistic: Statistic, node: exp.Expr) -> str:
-    """Return the end of a sentence of advice if `statistic` counts distinct values; "" for other statistics.
+    """Return "; for distinct values, write APPROX_COUNT_DISTINCT(..)" if `statistic` counts these; "" otherwise.
 
-    The sentence advises to state bounds for an aggregate call. COUNT(DISTINCT x) takes no bounds, so its end says to
-    write APPROX_COUNT_DISTINCT(x, contribution_bounds_per_group => (0, N)) instead. `node` is the aggregate call that
-    `statistic` stands for.
+    The caller adds the text to a sentence that advises to state contribution bounds in both calls of a ratio. `node` is
+    the call that `statistic` stands for. COUNT(DISTINCT x) takes no bounds, so the text names the call that does:
+    APPROX_COUNT_DISTINCT(x, contribution_bounds_per_group => (0, N)).
     """
     if not isinstance(statistic, Distinct):
         return ""

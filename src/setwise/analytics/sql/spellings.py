@@ -381,8 +381,9 @@ def _order_by_all(select: exp.Expr) -> None:
 def _first_of_groups(select: exp.Expr) -> None:
     """Replace DISTINCT ON in `select`, in place, by a QUALIFY ROW_NUMBER() .. = 1 that chooses the same rows.
 
-    Only a SELECT with GROUP BY is changed, because its rows are groups. Without GROUP BY, DISTINCT ON chooses among the
-    rows of users. That is allowed only among the rows of each user; `rewrite_user_sets` replaces such a DISTINCT ON.
+    Only a SELECT with GROUP BY is changed, in which DISTINCT ON chooses among groups. Without GROUP BY it chooses among
+    private rows. That is allowed only among the rows of each user, as with DISTINCT ON (user, ..), which
+    `rewrite_user_sets` replaces.
     """
     if select.args.get("group") is not None:
         _replace_distinct_on(select)

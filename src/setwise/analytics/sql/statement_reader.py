@@ -49,16 +49,18 @@ SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
 class TableFacts:
     """Facts about the tables of a statement that its text does not state.
 
-    - `public` are the names of the public tables. `private` are the names of the private tables that the data holder
-      declared for joins with the private table that the answer is about.
-    - `declared` (clipping bounds), `domains` (public group keys) and `contributions` (the most groups in which one user
-      counts, or None) are what the catalog, the data holder's file, declares for the private table.
-    - `schema_of(table, joins)` returns the columns of the private table `table` with its joins.
-    - `public_value` computes a scalar subquery over public tables.
-    - `check` raises an error if a statement cannot be planned. The message of a refusal suggests another statement only
-      if `check` accepts it.
+    A statement is about one private table, here called its main table.
+    - `public` are the names of the public tables (tables without users).
+    - `private` are the names of the other private tables, which the statement may join to its main table.
+    - `declared` has the clipping bounds, and `domains` the public group keys by column, that the catalog (the data
+      holder's file) declares for the main table. `contributions` is the most groups in which one user counts, as
+      declared there; None if it is not declared.
 
-    The last three are functions that read open tables; they are None if the tables are not open yet.
+    The next three are functions that need open tables; they are None if no table is open yet.
+    - `schema_of(table, joins)` returns the columns of the private table `table` joined with other tables.
+    - `public_value(text, names)` computes a scalar subquery, given as SQL text, over the public tables `names`.
+    - `check(statement)` raises an error if the statement cannot be planned. If a statement is refused, the message
+      suggests another one only if `check` accepts it.
     """
 
     public: Collection[str] = ()
@@ -377,11 +379,12 @@ class StatementReader:
         results: Sequence[_Result | None],
         known: Mapping[str, _Result],
     ) -> _Free:
-        """Return `select`, which reads only released (noisy) rows and public tables, with its subqueries converted.
+        """Return `select`, which reads only released (noisy) rows and public tables, rewritten as DuckDB can run it.
 
-        A subquery that aggregates private rows is changed in place, so that it reads the released rows of its private
-        query.
-        - `tables` are the nodes of FROM and JOIN.
+        The rewriting is done in place. Public tables and function calls get the names that DuckDB knows. A subquery in
+        an expression that aggregates private rows becomes a private query, which is charged; its place is taken by a
+        SELECT over the noisy rows that the private query releases.
+        - `tables` are the nodes of FROM and JOIN, whose subqueries were converted before.
         - `results` are the tables that these nodes stand for (None after an error).
         - `known` has the common table expressions by name.
         Raises: `InvalidParameter` for a construct that is not allowed, or a subquery with rows of single users.

@@ -1,7 +1,8 @@
 """Scalar subqueries over public tables alone: their values are constants in expressions over private rows.
 
-The value is computed when the statement is parsed, before anything is charged. The text by which a repeated request is
-recognised has this value in it. So a request that was charged with one value is never answered with another one.
+The value is computed when the statement is parsed, before anything is charged, and becomes a part of the text that
+identifies the request. If a public table changes after the charge, a retry has another value and so another text. It is
+then not taken for the request that was charged.
 """
 
 import math

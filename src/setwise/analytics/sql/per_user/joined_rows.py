@@ -114,7 +114,8 @@ def _left_conditions(
     In users u LEFT JOIN (..) o ON o.user_id = u.user_id AND o.total > 5 AND u.age > 30, for example, these `conditions`
     are o.total > 5 and u.age > 30. The first is about the joined `rows`, and becomes a step that keeps only the rows
     with o.total > 5. The second is about the earlier rows, and becomes a key of the join. A key is a pair of values
-    that must be equal: here 1, and CASE WHEN u.age > 30 THEN 1 END.
+    that must be equal: here 1, and CASE WHEN u.age > 30 THEN 1 END. The CASE is null in the other rows of users, which
+    therefore have no match.
 
     - `is_joined` says whether a column belongs to the joined rows.
     - `scope` has the names of the earlier rows.

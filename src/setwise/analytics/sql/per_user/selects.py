@@ -55,9 +55,9 @@ class PerUserReader:
     - `problems` collects the errors.
     - `released` returns a stand-in for the noisy value of a scalar subquery in the SELECT. The stand-in becomes a
       constant once that value is released.
-    - `ties` are the columns that the statement names, in lower case. They matter for a window function with an ORDER BY
-      in which rows are equal: such rows are sorted by these columns, so that the result does not depend on how the
-      table is stored (`AddWindows.ties`).
+    - `ties` are the names of all columns that the statement names, in lower case. If several rows of a user are equal
+      in the ORDER BY of a window function (ties), they are sorted by these columns, so that the result does not depend
+      on how the table is stored (`AddWindows.ties`).
     """
 
     def __init__(

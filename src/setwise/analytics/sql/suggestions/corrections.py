@@ -494,7 +494,8 @@ def _rewrite_select(select: exp.Expr, user: str) -> None:
 def _is_listed(select: exp.Expr, *kinds: type[exp.Expr]) -> bool:
     """Return whether `select` is the subquery of a condition of one of these `kinds`, such as IN and EXISTS.
 
-    Corrections leave more of such a subquery unchanged than of other subqueries.
+    Corrections change less in such a subquery: they keep the columns of a subquery of IN or EXISTS, and the ORDER BY
+    and LIMIT of a subquery of IN.
     """
     parent = select.parent.parent if isinstance(select.parent, exp.Subquery) else select.parent
     return isinstance(parent, kinds)

@@ -244,7 +244,9 @@ def _grouped_subquery(tree: exp.Expr) -> exp.Expr | None:
 def _grouped_window(tree: exp.Expr) -> exp.Expr | None:
     """Return SELECT g, AVG(x) .. GROUP BY g if `tree` selects AVG(x) OVER (PARTITION BY g), which is refused.
 
-    `tree` itself is changed. Returns None if it selects no window function over aggregates, or has a GROUP BY already.
+    `tree` is changed in place. Of its columns, only aggregates with OVER (without this OVER) and the columns of their
+    PARTITION BY remain, and ORDER BY, LIMIT and DISTINCT are removed. Returns None if `tree` selects no aggregate with
+    OVER, or has a GROUP BY already.
     """
     if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
         return None
