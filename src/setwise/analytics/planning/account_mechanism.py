@@ -262,10 +262,11 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
     """Return the delta of the threshold on noisy counts that hides private groups with few users.
 
-    The delta is the probability with which the threshold fails to hide a group. The question is paid with privacy
-    guarantees that an account has registered in advance. If the question states the delta (`draws.threshold_delta`), it
-    is returned. Otherwise the delta is looked up in `status`, the status of the account: among its registered
-    guarantees, those with epsilon 0 are meant for thresholds. If all of these have the same delta, it is returned.
+    The delta bounds the probability that the threshold shows a group which only one user has. The question is paid with
+    privacy guarantees that an account has registered in advance. If the question states the delta
+    (`draws.threshold_delta`), it is returned. Otherwise the delta is looked up in `status`, the status of the account:
+    among its registered guarantees, those with epsilon 0 are meant for thresholds. If all of these have the same delta,
+    it is returned.
 
     Raises: `InvalidParameter` if the question states no delta, and the account has no such guarantee, or several with
     different deltas, or is not an account that pays with registered guarantees (the kind "setwise").

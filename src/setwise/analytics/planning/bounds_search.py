@@ -72,7 +72,7 @@ class FoundBounds:
 
     - `bounds` has clipping bounds (low, high) for each measure of the search (`Search.measures`). A measure is a number
       that is computed for each user, such as the user's sum of a column.
-    - `ranges` has the noisy numbers from which `bounds` were chosen.
+    - `ranges` has, for each entry of `bounds`, the noisy numbers of users in bins of values from which it was chosen.
     - `contributions` is the most groups in which one user counts; None if the query states it.
     - `left_out` is the noisy share of (user, group) pairs that `contributions` leaves out; None if the query states
       `contributions`.
@@ -258,11 +258,11 @@ class Search:
     def _noise_of_row(self, contributions: int) -> float:
         """Estimate how much the answer's noise grows, in rows, if one more row of each user counts in a group.
 
-        The caller weighs this growth against the rows that a limit on a user's rows would leave out. These rows are
-        known for one group of each user only, the group in which the user has the most rows. The noise is that of all
-        groups. To compare like with like, the noise is divided by the number of groups in which a user has rows that
-        are left out. This number is not known, and is taken to be the midpoint between 1 and the most groups in which a
-        user counts, which is at most `contributions`.
+        The caller compares this growth with the number of rows that a limit on a user's rows would leave out. This
+        number is known only for one group of each user, the group in which the user has the most rows, while noise is
+        added in all groups. So the noise of all groups is divided by the number of groups in which a user has rows that
+        are left out. That number is not known; it is taken to be the midpoint between 1 and `contributions`, the limit
+        on a user's groups (or between 1 and the number of groups that an analyst is expected to read, if this is less).
         """
         # The rows that a bound leaves out are known in one group only, the one in which a user has the most. In all
         # groups together it leaves out 1 to `contributions` times as many, so the noise is divided by the midpoint.
@@ -299,9 +299,9 @@ class Search:
         Bounds are the most groups or rows in which a user counts, and the clipping bounds of sums, means and quantiles.
         `schema` describes the table.
 
-        `steps` limits how much one user adds to a sum of integers, in rounding steps (multiples of which are added up),
-        and how many rows of a user count. The noise is in proportion to what one user may add, and larger noise could
-        not be sampled.
+        `steps` is a limit for two numbers: how many rows of a user count, and how much one user adds to a sum of
+        integers, counted in rounding steps (a user's own sum is rounded to a multiple of the step). The noise is in
+        proportion to what one user may add, and larger noise could not be sampled.
         """
         bounds = dict(zip(self.measures, found_bounds.bounds, strict=True))
         rows = dict(zip(self.row_measures, found_bounds.rows, strict=True))

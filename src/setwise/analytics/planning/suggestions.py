@@ -80,7 +80,8 @@ def _by_contributions(query: Query, total: Total, most: float, weighable: bool) 
     With a lower limit, counts need less noise, so an item (a group) is shown from a smaller count on. Limits of 20, 5
     and 1 groups are tried in this order, if they are below the limit of `query`. The phrase is about the first limit
     with which an item whose count is `most` would be shown, such as "at least 120 with contributions = 5 (at most 5
-    items of a user; others are left out)". Here 120, at most `most`, is the count from which on items are shown.
+    items of a user; others are left out)". The count in the phrase, here 120, is the least count with which an item is
+    then shown; it is at most `most`.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
@@ -117,8 +118,9 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> lis
 class _Lead:
     """The `count` from which on an item (a private group) is shown with probability 95%.
 
-    If only the items with the highest counts can be shown, an item needs this much more than the item of the rank
-    `above_rank`, or than 0 if there are fewer items. `above_rank` is None if the items pass a fixed threshold.
+    If only the items with the highest counts can be shown, `count` is a difference: an item is shown if its count is at
+    least this much above that of the item of the rank `above_rank` (or above 0 if there are fewer items). `above_rank`
+    is None if an item only has to exceed a fixed threshold.
     """
 
     count: int
@@ -137,9 +139,10 @@ def _lead(query: Query, total: Total, weighable: bool) -> _Lead | None:
     """Return the count from which on an item (a private group) is shown with probability 95%; None if it is not known.
 
     If the mechanism shows all items above a fixed threshold, the result is the count with which an item exceeds this
-    threshold. If the mechanism shows only the items with the highest counts, the result is a distance: an item's count
-    must exceed the highest count that is not shown by this distance. If both apply, the result is the larger number. It
-    is None if the answer has no detection threshold, or if planning fails.
+    threshold. If only the items with the highest counts take part, the result is a difference: by how much the count of
+    an item must be above the highest count that does not take part. A mechanism may also pick an item although the
+    count of another item is higher, by up to a known number (`shortfall`); the result is at least this number. It is
+    None if the answer has no detection threshold, or if planning fails.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
     over the table).
