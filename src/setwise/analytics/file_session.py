@@ -152,7 +152,10 @@ class FileSession(Session):
         return self._by_types[wanted]
 
     def _open_scanned(self, open_with: Callable[[Mapping[str, Kind]], Session], types: Mapping[str, Kind]) -> Session:
-        """Return the session that `open_with` opens for `types`, whose warnings are about cells read as these types."""
+        """Return the session `open_with(types)`, which warns of unread cells if this session does.
+
+        Its warnings are about cells that cannot be read as `types`.
+        """
         session = open_with(types)
         if (scan := self._state.scan) is not None:
             session._state = replace(self._state, scan=scan.with_types(types))

@@ -165,15 +165,15 @@ class OneOff:
         return min(composed, self._added_up(claimed, delta), key=lambda bound: bound.upper)
 
     def _chosen_on_the_fly(self, delta: float) -> CertifiedBound:
-        """Return the certified epsilon at `delta` for an analyst who chooses questions and budgets on the fly.
+        """Return the certified epsilon at `delta` of all questions, chosen with their budgets after earlier answers.
 
-        The result is the lower of two bounds, each at half of `delta`: the sum of the questions' epsilons, and an
-        odometer. An odometer is a bound on the privacy loss so far that holds although each question was chosen after
-        seeing earlier answers.
+        Two bounds are computed: the sum of the questions' epsilons (see `_added_up`), and an odometer, a bound on the
+        privacy loss so far that holds although each question was chosen after seeing earlier answers. The lower one is
+        returned. Answers may decide which one this is, so each bound is computed at half of `delta`.
 
-        The sum of epsilons is a valid bound only if the deltas of the questions add up to at most its half of `delta`.
-        If the delta of the first question is more than a tenth of `delta`, the deltas of a few such questions add up to
-        more than the half. In that case the odometer is left out, and the sum of epsilons gets all of `delta`.
+        Only the sum is computed, at all of `delta`, if the delta of the first question is more than a tenth of `delta`.
+        The sum needs a delta that is at least the sum of the questions' deltas, for which half of `delta` would be too
+        little after a few such questions.
         """
         # Each epsilon holds except with some probability, and answers decide which is lower, so each gets half of
         # `delta`. Whether only the sum is used is decided before the first answer, so it does not depend on answers.
@@ -395,7 +395,7 @@ def suggest_budget(
     choose for it. If no epsilon helps, because the account has less left for failures than the question's delta, a
     smaller delta is suggested together with an epsilon. Gaussian noise is proposed because an account with a Gaussian
     budget pays less for it than for Laplace noise of the same (epsilon, delta). If the account has at least the
-    question's epsilon left for Gaussian noise, the phrase says for which questions it has less.
+    question's epsilon left, but only for Gaussian noise with stated bounds, the phrase begins by saying so.
 
     - `total` is the budget of a question that `account` cannot pay for, and `needed` are the mechanisms that were
       planned for it, each as a privacy guarantee and a number of runs.
@@ -444,10 +444,12 @@ _SIGMA = re.compile(r"; Gaussian noise of sigma [\d.e+-]+(?: for each of the \d+
 
 
 def _why_refused(total: Total, status: AccountStatus) -> str:
-    """Return why an account that has the epsilon of `total` left refuses the question; "" if it has less than that.
+    """Return the beginning of a sentence: why an account refuses a question although it has its epsilon left.
 
-    The account has a Gaussian budget, and `status` is its status. Noise that is not Gaussian costs more of this budget,
-    and so does a search for bounds, which is paid for before its noise is known.
+    The epsilon left, in `status`, is that of a question with Gaussian noise and stated bounds. Other noise costs more
+    of the account's Gaussian budget, and so does a search for bounds, which is paid for before its noise is known. The
+    result is "" if the account has less left than the epsilon of `total`, the question's budget, or if it has nearly as
+    much left for Laplace noise.
     """
     laplace, left = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * left or total.epsilon > left:

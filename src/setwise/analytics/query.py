@@ -55,12 +55,15 @@ class Reach(TypedDict, total=False):
 
 
 class Grouping(Reach, total=False):
-    """Keyword arguments about the groups of a query; None is the same as leaving the argument out.
+    """Keyword arguments about the groups and rows of a query; None is the same as leaving the argument out.
 
+    An item is the key of a group: a value of the column, or a combination of values of the columns, by which the query
+    groups rows.
     - `contributions` is the most items that one user counts towards; "auto" finds it privately with a tenth of epsilon.
     - `domain` lists the items if they are public.
     - `where` is a condition on the rows to be read, as in ``country = 'NO' AND age >= 18``.
-    - `null_item` is the label of rows without an item; without it, such rows are dropped.
+    - `null_item` is the label that replaces a null in a group column; if it is left out, rows with such a null are
+      dropped.
     - `limit`: if the items are not public, only the `limit` items with the highest exact counts over all users can be
       in the answer. The engine returns just these items, so that a table with very many items is answered faster.
     """

@@ -3,8 +3,9 @@
 An idempotency key is bound to the text of its first request. A second request with an equal text gets the stored
 outcome, and a request with any other text is refused (`KeyConflict`). So two requests may have equal texts only if
 their answers have the same meaning: the text states the query as it was parsed, the budget, and the tables that are
-read. The pinned versions of lake tables are in the field `versions`. Only the service fills it (`_pin` and `_versions`
-in service/queries/handler.py), and a retry there reads the versions of its charge.
+read. The field `versions` has the versions of lake tables and of objects in an object store that are read. Only the
+service fills it (`_pin` and `_versions` in service/queries/handler.py): a retry there reads the versions that its
+charge recorded.
 """
 
 import os
@@ -104,8 +105,8 @@ def identify_source(source: Source, engine: str = "duckdb", table: str | None = 
 def _query_words(query: Query) -> dict[str, object]:
     """Return `query` as a dictionary for the text of its request, which a ledger stores to recognise a retry.
 
-    The dictionary is that of `Query.to_dict` with two changes. They decide which texts of earlier versions of the
-    program, which ledgers still hold, count as the same request:
+    The dictionary is that of `Query.to_dict` with two changes. Ledgers still hold texts that earlier versions of the
+    program wrote; the changes decide which of them equal the text of this request, so that their answers are returned:
 
     - The lower bound of a sum is left out if it is 0, as in earlier versions. A retry of an old request is thus
       recognised.

@@ -175,7 +175,11 @@ def _counts(query: Query) -> list[int]:
 
 
 def _counts_noun(query: Query) -> str:
-    """Return "number" or "numbers" for the counts of `query`; "count" or "counts" if it has other statistics too."""
+    """Return the noun that sentences use for the counts of `query`, such as "numbers" or, beside means, "counts".
+
+    The noun is "number" if `query` asks for counts only. If it has other statistics too, the noun is "count", because
+    the sentences are not about the other numbers. It is plural if the query has groups or several counts.
+    """
     counts = _counts(query)
     noun = "number" if len(counts) == len(query.statistics) else "count"
     return f"{noun}s" if query.item is not None or len(counts) > 1 else noun
@@ -374,12 +378,13 @@ def found_shares_notes(
 
 
 def _share_note(counted: str, left_out: LeftOutShare) -> str:
-    """Return a sentence on the share of `counted`, such as "rows of each user", that a found bound leaves out.
+    """Return a sentence on the share of `counted`, such as "rows of each user", that a limit on users leaves out.
 
-    A private search found the bound. `left_out` has the noisy share and its interval. For this share, a user with more
-    than `left_out.of_first` groups or rows was counted with just that many. If there are such users, the true share is
-    larger; so the sentence begins with a condition: "If none has more than 100, about 7% of the rows of each user are
-    left out." If the interval of the share is too wide to be useful, the sentence says that the share is not known.
+    For example: "If none has more than 100, about 7% of the rows of each user are left out." A private search found the
+    limit, and `left_out` has its noisy estimate of the share. The estimate considers only the first
+    `left_out.of_first` rows (or groups) of each user, here 100. If a user has more, a larger share is left out, so the
+    sentence begins with this condition. If the interval of the share is too wide to be useful, the sentence says that
+    the share cannot be told.
     """
     if left_out.upper - left_out.lower > _UNKNOWN_SHARE:
         return f"Which share of the {counted} is left out cannot be told within this epsilon."
