@@ -640,10 +640,10 @@ class SeriesValuesRecord(TypedDict):
 
 
 class CancelledRecord(TypedDict):
-    """The result of a request to stop the running update of the live series `name` (noisy user counts by period).
+    """The response to a request to stop the running update of the live series `name` (noisy user counts by period).
 
-    `cancelled` is True if an update was stopped, and False if the replica (process of the service) that got the request
-    ran no update of the series.
+    The field `cancelled` is True if the update was stopped. It is False if the replica (process of the service) that
+    got the request was running no update of the series; another replica may be running one.
     """
 
     name: Annotated[str, Example("reach")]

@@ -104,7 +104,11 @@ class SeriesView:
         return f"{items}, the first in order of time; others are left out, so the table's own numbers can be larger."
 
     def confidence_note(self, what: str = "interval") -> str:
-        """Return a sentence for readers on how often each interval holds which number; `what` may also be "band"."""
+        """Return "Each interval holds the exact number 95 times in 100.", a sentence for readers.
+
+        `what` is the first noun, "interval" or "band". If groups of a user may be left out, the intervals hold the
+        number of users who are counted, and the sentence says "number counted".
+        """
         number = "exact number" if self.contributions is None else "number counted"
         return f"Each {what} holds the {number} 95 times in 100."
 
