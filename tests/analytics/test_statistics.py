@@ -230,6 +230,24 @@ def test_an_answer_says_what_rounding_may_cost(shop):
     assert "rounded" not in shop.sum(value="change", low=-8, high=8, epsilon=1).interval_note
 
 
+@pytest.mark.parametrize(
+    "words", [{"low": 0, "high": 1000}, {"low": -500, "high": 500}, {"low": 0, "high": 200, "step": 1}]
+)
+def test_a_sum_of_fractions_in_steps_of_one_is_answered_and_says_that_it_was_rounded(shop, words):
+    """With bounds 0 and 1000 it was refused, as if it ranked groups, and in other such steps nothing was said."""
+    total = shop.sum(value="spent", **words, epsilon=9)
+    assert "each rounded to a multiple of 1, so by at most 0.5." in total.interval_note
+    assert total.items[0].estimates[0].value == pytest.approx(3 * 4000 * 30, abs=6000)
+    whole = shop.sum(value="change", **{**words, "low": min(words["low"], -1)}, epsilon=1)
+    assert "rounded" not in whole.interval_note
+    assert "rounded" not in shop.sum(value="age", low=0, high=1000, epsilon=1).interval_note
+
+
+def test_groups_are_not_ranked_by_fractions(shop):
+    with pytest.raises(UnsuitableTable, match="ranks by users, rows or whole sums"):
+        shop.top_k(item="shop", k=2, value="spent", per_item=1000, contributions=3, epsilon=1, delta=1e-6)
+
+
 def test_missing_values_of_several_columns_have_the_label_of_their_kind():
     rows = [(who, None if who % 2 else "NO", None if who % 3 else 5) for who in range(600)]
     who, country, age = (list(column) for column in zip(*rows, strict=True))

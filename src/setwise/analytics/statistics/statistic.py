@@ -208,6 +208,16 @@ class Statistic(ABC):
         The given estimate is in rounding steps, because the engine adds up users' values as whole numbers of steps.
         """
 
+    @property
+    @abstractmethod
+    def subject(self) -> str:
+        """What a planned error is about, in the plural, such as "sums of price"."""
+
+    @property
+    def error_unit(self) -> Fraction:
+        """How many units of the column one step of the mechanism's error is; 1 unless users' values are rounded."""
+        return Fraction(1)
+
     @abstractmethod
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that the statistic is planned to have.
@@ -304,6 +314,11 @@ class Statistic(ABC):
         del release, users
         return noise_may_dominate(estimate.value, estimate.interval)
 
+    def is_at_bound(self, estimate: "Estimate") -> bool:
+        """Return whether `estimate` is marked as unreliable because it is a clipping bound; False except for means."""
+        del estimate
+        return False
+
     @property
     def kept_of_user(self) -> str:
         """The most of one user that the statistic includes in a group, as text, such as "5 rows".
@@ -314,11 +329,6 @@ class Statistic(ABC):
 
     @property
     def clipped_values(self) -> str:
-    def is_at_bound(self, estimate: "Estimate") -> bool:
-        """Return whether `estimate` is marked as unreliable because it is a clipping bound; False except for means."""
-        del estimate
-        return False
-
         """The beginning of a sentence that says which values are clipped to which bounds; "" if nothing is clipped.
 
         For a mean over rows it is "each row's age is clipped to 0 .. 120".
@@ -446,12 +456,15 @@ class ClipBounds:
       counted from a point that depends on the statistic (0 for a sum, `low` for a quantile). It is None until the kind
       of the column is known.
     - `from_search` says whether a private search found the bounds; otherwise they were stated.
+    - `has_fractions` is True once the column is known to have other numbers than whole ones. A step of 1 then changes
+      its values.
     """
 
     low: Fraction
     high: Fraction
     step: Fraction | None = None
     from_search: bool = False
+    has_fractions: bool = False
 
     @property
     def width(self) -> Fraction:

@@ -9,7 +9,7 @@ from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.count import noisy_total, total_radius
 from setwise.analytics.statistics.estimates import scale_estimate
-from setwise.analytics.statistics.parameters import Number, check_column, exact_number, number_text, whole_or_float
+from setwise.analytics.statistics.parameters import Number, check_column, exact_number, number_text, radius_text, whole_or_float
 from setwise.analytics.statistics.search_measures import doubling_measure
 from setwise.analytics.statistics.statistic import (
     AUTO,
@@ -99,6 +99,8 @@ class Sum(BoundedStatistic):
         # With bounds that a search found, the columns of the answer must not depend on their values.
         if clip is None or clip.from_search or clip.low != 0 or clip.high.denominator != 1 or clip.known_step != 1:
             return None
+        if clip.has_fractions:
+            return None
         if clip.step is None and clip.high > LARGEST_TAU:
             return None
         return positive_integer("high", int(clip.high))
@@ -129,15 +131,16 @@ class Sum(BoundedStatistic):
         is 2^-16 of the larger absolute bound, because noise for a sensitivity of so many steps of 1 cannot be sampled.
         """
         clip = self.clip_bounds
+        if schema.column(self.column).kind is not Kind.INTEGER:
+            step = self.default_step(schema) if clip.step is None else clip.step
+            return self.with_clip(replace(clip, step=step, has_fractions=True))
         if clip.step is not None:
             return self
         widest = max(abs(clip.low), abs(clip.high))
-        if schema.column(self.column).kind is Kind.INTEGER and widest > LARGEST_TAU:
+        if widest > LARGEST_TAU:
             return self.with_clip(replace(clip, step=widest / 2**16))
-        if schema.column(self.column).kind is Kind.INTEGER:
-            ranks_groups = clip.low == 0 and clip.high.denominator == 1
-            return self if ranks_groups else self.with_clip(replace(clip, step=Fraction(1)))
-        return self.with_clip(replace(clip, step=self.default_step(schema)))
+        ranks_groups = clip.low == 0 and clip.high.denominator == 1
+        return self if ranks_groups else self.with_clip(replace(clip, step=Fraction(1)))
 
     def measures(self) -> tuple[Measure, ...]:
         """Return a tuple with one measure (what each user adds to a group): the user's own sum, in rounding steps.
@@ -165,6 +168,16 @@ class Sum(BoundedStatistic):
         """
         return scale_estimate(estimate, Fraction(0), self.clip_bounds.known_step, Fraction(0))
 
+    @property
+    def subject(self) -> str:
+        """The text "sums of COLUMN"."""
+        return f"sums of {self.column}"
+
+    @property
+    def error_unit(self) -> Fraction:
+        """The rounding step, in units of the column: the noise is added to a whole number of steps."""
+        return self.clip_bounds.known_step
+
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this sum is planned to have.
 
@@ -178,7 +191,7 @@ class Sum(BoundedStatistic):
 
         `radii` has one entry, the half-width of the planned 95% interval, in units of the column.
         """
-        return f"sums of {self.column} within ±{float(radii[0]):,g}"
+        return f"{self.subject} within ±{radius_text(radii[0])}"
 
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: the column that is added up, and the bounds of a user's own sum.
@@ -200,10 +213,10 @@ class Sum(BoundedStatistic):
     def interval_note(self) -> str:
         """A sentence which says that each user's own sum is rounded to a multiple of the rounding step.
 
-        The text is "" if the step is 1, the step of a column of integers.
+        The text is "" if the step is 1 and the column has integers, because nothing is rounded then.
         """
         step = self.clip_bounds.known_step
-        if step == 1:
+        if step == 1 and not self.clip_bounds.has_fractions:
             return ""
         rounded = f"rounded to a multiple of {float(step):g}, so by at most {float(step / 2):g}."
         return f"That of {self.name} is about what users add, each {rounded}"
