@@ -145,8 +145,9 @@ class Session(Askable):
     def _with_payer(self, account: AccountPayer, state: SessionState) -> Self:
         """Return a copy of this session that `account` pays for.
 
-        The copy has the scan of this session and otherwise the `state`, which is new: what private searches drew is
-        remembered by the names of accounts and charges, and another ledger may have the same names.
+        The copy takes its state from `state`, which the caller has newly made, and from this session only the scan of
+        unread cells. The state of this session is not used, because it remembers what private searches drew under the
+        names of accounts and charges, and the ledger of `account` may use the same names for others.
         """
         paid = copy(self)
         paid._account = account

@@ -31,8 +31,8 @@ class SessionState:
     def warn_of_text(self, text: str, joins: Sequence[Sequence[Join]] = ()) -> None:
         """Warn the data holder of cells that a question cannot read, in the columns that the question names.
 
-        `text` is the SQL statement of the question, or another text with the names of the columns. `joins` are the
-        joins of each SELECT, of which the keys are compared.
+        `text` is the SQL statement of the question, or another text with the names of the columns. `joins` has the
+        joins of each SELECT, for which the scan also checks whether their keys meet rows of the joined table.
         """
         if self.scan is not None:
             self.scan.warn(text, joins)

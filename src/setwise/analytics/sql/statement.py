@@ -94,7 +94,10 @@ class Statement:
 
     @property
     def public(self) -> tuple[str, ...]:
-        """The names of the public tables that the statement reads beside released (noisy) rows."""
+        """The names of the public tables that SQL over released (noisy) rows reads, for example to join them.
+
+        They are tables without users. Public tables that are joined to private rows are in `joins` instead.
+        """
         return tuple(dict.fromkeys(name for shell in self._shells for name in shell.public))
 
     @property
@@ -119,9 +122,8 @@ class Statement:
         """Return the budget of the statement: epsilon, delta and `within`, from `words` and from the OPTIONS clause.
 
         `words` has the values that were given beside the SQL text. `within` states an accuracy instead of an epsilon:
-        nearly the least epsilon is spent with which the 95% interval of every statistic reaches at most `within` to
-        either side (see `Within`). If the statement has private groups, which need a delta, the default `delta` is
-        added if epsilon or `within` is set and delta is not.
+        the half-width that 95% intervals may have at most (see `Within`). Private groups need a delta: if the statement
+        has such groups, and sets epsilon or `within` but no delta, the default `delta` is added.
         Raises: `InvalidParameter` if a value is given both in `words` and in OPTIONS.
         """
         options: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
@@ -146,8 +148,9 @@ class Statement:
         - A query with private groups that does not state the most groups in which one user counts gets
           `contributions="auto"`, so that a private search finds this number.
 
-        If `finds_bounds` is False, the second default is left out. This is for statements that are paid with guarantees
-        which an account registered in advance for single mechanisms: none of them pays for such a search.
+        If `finds_bounds` is False, the second default is left out. The caller passes False if the question states no
+        epsilon or accuracy, so that an account pays with guarantees that it registered in advance. Such a guarantee
+        pays for a noisy count or a selection of a group, and not for a search for bounds.
         """
         cores = []
         for core in self.cores:
