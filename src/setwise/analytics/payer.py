@@ -153,9 +153,9 @@ class OneOff:
     def guarantee(self, delta: float, claimed: Interaction) -> CertifiedBound:
         """Return the certified epsilon, at the overall `delta`, of all questions so far together.
 
-        `claimed` is what the caller says about the analyst. If it is adaptive, the analyst chose questions and budgets
-        after seeing answers. For set-wise, for example, only the order of fixed mechanisms was chosen, and the epsilon
-        is smaller.
+        `claimed` is what, as the caller says, the analyst chose after seeing answers. Adaptive means that questions and
+        budgets were chosen. The other values mean that all mechanisms and budgets were fixed before the first answer,
+        so that the epsilon is smaller; set-wise, for example, means that only questions and their order were chosen.
 
         Requires: at least one question was charged.
         """

@@ -219,9 +219,10 @@ class Steward:
         wallet: float = 0.0,
         failure: float = 0.0,
     ) -> AccountRecord:
-        """Open the account `name`, which pays with the mechanism `uses` that are registered now, and return its status.
+        """Open the account `name`, which pays with the runs of mechanisms in `uses`, and return its status.
 
-        - `uses`: runs of mechanisms, as text: "bounded-range:0.1x50" stands for 50 runs. They may be spent in any order
+        - `uses`: the runs that are registered now, as text: "bounded-range:0.1x50" stands for 50 runs. They may be
+          spent in any order
         - `analyst`: who may spend the uses on questions to `dataset`
         - `delta`: the delta at which the overall epsilon of all uses is certified
         - `every`: the calendar period after which the account has all its uses again; None means never
