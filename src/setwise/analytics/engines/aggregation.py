@@ -1,4 +1,4 @@
-"""The class `Aggregation`, which describes the exact histogram that an engine computes, and checks of its columns.
+"""Description of the exact histogram that an engine computes (`Aggregation`), and checks that its columns are suitable.
 
 An aggregation can also describe exact statistics of groups, such as sums of a column.
 """
@@ -261,7 +261,7 @@ def check_measured(column: Column) -> None:
 
 
 def check_distinct(column: Column) -> None:
-    """Raise `UnsuitableTable` if two engines could count different numbers of distinct values in the same `column`.
+    """Raise `UnsuitableTable` if two engines could disagree on how many distinct values `column` has.
 
     Engines disagree on which floating-point numbers are equal, and may disagree on a SQL type that Setwise does not
     know.

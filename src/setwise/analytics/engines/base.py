@@ -153,7 +153,8 @@ class Engine(ABC):
       changes cannot be noticed, as for joins and tables in memory.
 
     Methods raise `UnknownColumn` or `UnsuitableTable` for problems that the metadata shows, and `EngineFailed` if the
-    engine fails while it runs. No value in the table decides whether an error is raised.
+    engine fails while it runs. No value in the table decides whether an error is raised, because the error would reveal
+    that the value is there.
     """
 
     _schema: Schema
@@ -530,10 +531,15 @@ class SqlEngineQuery(ABC):
     def _all_statistics(self) -> str:
         """Return the text of a SELECT of the measures (integers that users add to groups, such as sums) of every group.
 
-        Its columns are those of `StatementBuilder.statistics`: the labels of a group (g0, g1, ...), what the row is
-        about (cell and measure), a number of users, and for each summed measure i its sum (s<i>) and the number of
-        users who add to the sum (n<i>). One statement reads all users here; an engine that reads them in parts, to save
-        memory, overrides this method.
+        Its columns are those of `StatementBuilder.statistics`: g0, g1, ... (the labels of a group), cell, measure,
+        users, and s<i> and n<i> for each summed measure i. There are two kinds of rows:
+
+        - A row with measure = -1 is about a whole group: users is its number of users, s<i> the sum of measure i over
+          them, and n<i> how many users (or values) are summed.
+        - Any other row is a count for measure number `measure` (for most, how many users add the integer `cell`). The
+          count is in the column users.
+
+        One statement reads all users here; an engine that reads them in parts, to save memory, overrides this method.
         """
         return self._statistics()
 
@@ -548,10 +554,16 @@ class SqlEngineQuery(ABC):
     def _statistics(self, *, number_rows: bool = False) -> str:
         """Return the text of a SELECT of the measures (integers that users add to groups, such as sums) of every group.
 
-        Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...): the labels of a group, what the row is
-        about (cell and measure), a number of users, and for each summed measure i its sum (s<i>) and the number of
-        users who add to the sum (n<i>). If `number_rows`, the statement numbers each user's rows by window functions.
-        Otherwise it groups rows by user and group. The result is the same; only the speed differs.
+        Its columns are g0, g1, ... (the labels of a group), cell, measure, users, and s<i> and n<i> for each summed
+        measure i. There are two kinds of rows:
+
+        - A row with measure = -1 is about a whole group: users is its number of users, s<i> the sum of measure i over
+          them, and n<i> how many users (or values) are summed.
+        - Any other row is a count for measure number `measure` (for most, how many users add the integer `cell`). The
+          count is in the column users.
+
+        If `number_rows`, the statement numbers each user's rows by window functions. Otherwise it groups rows by user
+        and group. The result is the same; only the speed differs.
         """
         salt = self._salt() if self._aggregation.needs_salt else None
         return self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt, number_rows)

@@ -280,11 +280,12 @@ class StatementBuilder:
     def weights(self, aggregation: Aggregation, pairs: str) -> str:
         """Return the text of a SELECT of (g0, g1, ..., weight, root, share): three sums over users for each group.
 
-        g0, g1, ... are the labels of the group. A user with k groups adds three integers, rounded down, to each of
-        these groups: about 2^20/sqrt(k) to its sum weight, 2^14/sqrt(k) to its sum root, and 2^14/k to its sum share.
-        The private search for groups (partition selection) adds noise to the sums. The noisy weights decide which
-        groups are found; before that, noisy totals of shares and roots estimate the number of users and how many groups
-        they have on average.
+        g0, g1, ... are the labels of the group. A user with k groups adds three integers to each of them: 2^20/sqrt(k)
+        to weight, 2^14/sqrt(k) to root and 2^14/k to share, rounded down. They are for the private search for groups
+        (partition selection), which adds noise. First it adds up share and root over all groups. The shares of a user
+        add up to about 2^14, so their total shows how many users there are. The roots of a user add up to about 2^14
+        sqrt(k), so their total then shows how many groups users have. After that, the noisy weights decide which groups
+        are found.
 
         `aggregation` names the group columns, and limits the number k of a user's groups. `pairs` is the SQL statement
         with one row (g0, g1, ..., u) per user u and group.
@@ -308,16 +309,22 @@ class StatementBuilder:
     def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
         """Return the text of a SELECT of the measures of `aggregation`, the integers that users add to groups.
 
-        Its columns are (g0, g1, ..., cell, measure, users, s0, n0, s1, ...), of which g0, g1, ... are the labels of a
-        group and a cell is one integer that users can add. There are two kinds of rows:
+        Its columns are g0, g1, ... (the labels of a group), cell, measure, users, and s<i> and n<i> for each measure i
+        that is summed over users. A row with measure = -1 is about a whole group:
 
-        - A row with measure = -1 is about a whole group. Column users is the group's number of users, column s<i> the
-          sum of measure i, and column n<i> how many users add to that sum (if `Measure.rows` is set, how many values).
-          Column cell is 0.
-        - A row with measure = i >= 0 is about one cell of a group. Column users is the number of users who add this
-          integer by measure i. If `Measure.weight` is set, for quantiles, users divide votes among integers, and column
-          users is the number of votes for this one. If `Measure.distinct` is set, column users is the number of
-          distinct values in the group, and column cell is 0.
+        - users is the number of users of the group.
+        - s<i> is the sum of measure i over these users.
+        - n<i> is how many of them add to that sum (if `Measure.rows` is set, how many of their values do).
+
+        A row with measure = i is about a measure i that is counted instead of summed. The column users has the count:
+
+        - For quantiles (`Measure.weight` is set): the number of votes for the integer `cell`. Each user has `weight`
+          votes in a group, and divides them among the integers that stand for the values of their rows.
+        - For distinct values (`Measure.distinct` is set): the number of distinct values in the group; the column cell
+          is 0.
+        - Otherwise: the number of users of the group who add the integer `cell`.
+
+        Some engines also return rows with measure = -2, which have no meaning.
 
         `rows` is the SQL statement of the rows, and `salt` the SQL expression of the secret number for random choices,
         or None. If `number_rows`, the SQL numbers rows by window functions instead of grouping them by user and group.
@@ -378,16 +385,16 @@ class StatementBuilder:
         """Return the text of a SELECT for a measure by which one user adds to several cells of a group.
 
         A cell is the value of a row, or an integer that stands for it. `place` is the position of the measure in
-        `aggregation`. There are two cases:
+        `aggregation`. There are two kinds of such measures:
 
-        - If the measure has a `weight`, as for quantiles, each user divides this number of votes among the cells of
-          their rows. A result row is about one cell, and column users is the number of votes for the cell.
-        - Otherwise distinct values are counted, and each user keeps at most `Measure.distinct` cells of the group,
-          chosen at random. A result row is about a group: column users is the number of distinct cells that at least
-          one user keeps, and column cell is 0.
+        - For quantiles, each user has `Measure.weight` votes in a group, and divides them among the cells of their
+          rows. A result row says how many votes (column users) one cell (column cell) has.
+        - For counts of distinct values, each user keeps at most `Measure.distinct` cells of the group, chosen at
+          random. A result row says how many distinct cells (column users) of a group at least one user keeps. Its
+          column cell is 0.
 
-        The columns are those of `statistics`: the labels, cell, measure, users, and those named in `sums`. The latter
-        belong to other measures and are 0 here, so that UNION ALL can join the SELECTs. `salt` is the SQL expression of
+        The result has all columns of `StatementBuilder.statistics`, so that UNION ALL can join it to the SELECTs of
+        other measures. `sums` names the columns of those measures, which are 0 here. `salt` is the SQL expression of
         the secret number for random choices.
         """
         measure = aggregation.measures[place]
@@ -418,12 +425,13 @@ class StatementBuilder:
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:
-        """Return the text of a SELECT of the votes for each cell of each group, for engines that support MATERIALIZED.
+        """Return the text of a SELECT of the votes for each cell of each group, from which a quantile is estimated.
 
-        A private quantile is later found from the votes. A cell is an integer that stands for the value of a row. Each
-        user has `Measure.weight` votes in a group, and divides them among the cells in proportion to the number of
-        their rows in each cell. Most users have one row in a group and give all votes to its cell. The SQL stores the
-        rows (MATERIALIZED) and counts these users apart, which is faster than the general method `_divide_units`.
+        A cell is an integer that stands for the value of a row. Each user has `Measure.weight` votes in a group, and
+        divides them among the cells in proportion to the number of their rows in each cell. Most users have one row in
+        a group and give all votes to its cell. Counting these users separately is faster than `_divide_units`, which
+        treats all users alike. But the rows are then read twice, so this method is only for engines that can store them
+        in between (MATERIALIZED).
 
         - The columns are the labels, cell, measure (the position `place` of the measure in `aggregation`), users (the
           number of votes), and the columns of other measures, all 0. `none` is the SQL text of these zeros, as in ", 0
@@ -456,11 +464,11 @@ class StatementBuilder:
         )
 
     def _divide_units(self, labels: str, cells: str, measure: Measure) -> str:
-        """Return the text of a SELECT of (g0, g1, ..., cell, users): the votes for each cell of each group.
+        """Return the text of a SELECT of (g0, g1, ..., cell, users): the votes (users) for each cell of each group.
 
-        A cell is an integer that stands for the value of a row. Each user divides `measure.weight` votes among the
-        cells of a group in proportion to the number of their rows in each cell, rounded to whole votes by largest
-        remainders. A private quantile is later found from the votes. `labels` names the columns g0, g1, ... of the
+        A quantile is later estimated from the votes. A cell is an integer that stands for the value of a row. Each user
+        has `measure.weight` votes in a group, and divides them among the cells in proportion to the number of their
+        rows in each cell, rounded to whole votes by largest remainders. `labels` names the columns g0, g1, ... of the
         group's labels. `cells` is SQL text, after FROM, of rows (u, g0, g1, ..., cell, c): user u has c rows in that
         cell.
         """
@@ -485,14 +493,19 @@ class StatementBuilder:
 
         The common tables are a dict from names to SQL statements, which the caller puts into a WITH clause. The selects
         are SELECT statements that read these tables, and the caller joins them by UNION ALL. Their columns are g0, g1,
-        ... (the labels), cell and measure (which say what a row is about), users (a number of users), and then those of
-        `sums`. A row is either about a whole group, or about the users of a group who add one integer by one measure.
+        ... (the labels), cell, measure, users, and then those of `sums`. There are two kinds of rows:
 
-        - `kept` is the SQL statement with one row per user and group.
+        - A row with measure = -1 is about a whole group: users is its number of users.
+        - A row with measure = i is about the users of a group who add the integer `cell` by measure i: users is how
+          many they are, and the columns of `sums` are of no use.
+
+        The arguments are:
+
+        - `kept` is the SQL statement with one row per user and group. Its column w<i> is the integer that the user adds
+          to the group by measure i.
         - `labels` names its label columns.
         - `sums` maps result columns to SQL sums over users.
-        - `cell_names` names columns of `kept` that are not summed: for each integer in such a column, the users who
-          have it are counted.
+        - `cell_names` names the columns w<i> of `kept` whose users are counted for each integer, instead of summed.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         users = self.dialect.int64("COUNT(*)")
@@ -635,15 +648,15 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
 
 
 def _cell_columns(cell_names: Sequence[str]) -> str:
-    """Return SQL text for the columns cell and measure of a SELECT with GROUPING SETS; both say what a row counts.
+    """Return SQL text for the columns cell and measure of a SELECT with GROUPING SETS, which say what a row counts.
 
-    The SELECT counts the users of each group. It also counts, for each column in `cell_names`, the users of a group who
-    have the same integer in that column. The column w<i> holds the integer that a user adds to a group by measure i. So
-    there are three kinds of rows:
+    The SELECT has a row for each group, which counts its users. For each column w<i> in `cell_names`, which holds the
+    integer that a user adds to a group by measure i, it also has a row for each group and integer. So there are three
+    kinds of rows:
 
-    - The row of a whole group has measure -1 and cell 0.
-    - The row of the users of a group who add the integer c by measure i has measure i and cell c.
-    - The row of the users of a group who add nothing (null) by measure i has measure -2, and is ignored.
+    - A row with measure -1 and cell 0 counts all users of a group.
+    - A row with measure i and cell c counts the users of a group who add the integer c by measure i.
+    - A row with measure -2 counts the users of a group who add nothing (null) by some measure; it is ignored later.
     """
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in cell_names)
     places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in cell_names]

@@ -1,7 +1,8 @@
 """The CSV options that the data holder declares (separator, quotes, encoding, compression), and conversion to UTF-8.
 
-The common form is UTF-8 with one byte between cells and double quotes around them. Numbers and dates inside cells are
-read by `CellGrammar` in typed_cells.py. The `csv_*` modules import nothing else of Setwise, because Spark sends them to
+Every CSV file, however it is written, is converted to one form before it is split into cells: UTF-8, with one byte
+between cells, and double quotes around cells that need them. Numbers and dates inside cells are read later, as a
+`CellGrammar` in typed_cells.py says. The `csv_*` modules import nothing else of Setwise, because Spark sends them to
 its executors.
 """
 

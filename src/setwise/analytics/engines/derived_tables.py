@@ -53,8 +53,11 @@ class DerivedTable:
     - `source` has the columns of the source table.
     - `dialect` writes the SQL of the engine.
     - `outputs` names the columns of the derived table that a query reads; None means all columns that the analyst's
-      statement names. Window functions break ties (equal rows in their ORDER BY) by these columns, and by those that
-      their own step or a later one reads.
+      statement names.
+
+    A window function such as ROW_NUMBER needs an order of ties (rows that are equal in its ORDER BY). Ties are sorted
+    by every column that its step, a later step or the query (`outputs`) reads. Rows that are equal in all of these
+    columns can stand in any order without changing an answer.
 
     Raises: `InvalidParameter` or `UnknownColumn`, when `schema` is read, for expressions whose types do not fit.
     """
@@ -90,9 +93,10 @@ class DerivedTable:
         """Return the columns of the derived table after `step`, one of the steps (such as filters) that compute it.
 
         - `schema` has all columns before `step`.
-        - `observed` names the columns that `step`, a later step or the query reads. A step with a window function such
-          as ROW_NUMBER must put rows that are equal in its ORDER BY into a fixed order, by further columns. It uses the
-          columns `observed` for this, and its result has no other column of `schema`.
+        - `observed` names the columns that `step`, a later step or the query reads. They matter only for a window
+          function whose value depends on the order of ties (rows that are equal in its ORDER BY), such as ROW_NUMBER.
+          Such a step sorts ties by the columns `observed`, and drops all other columns of `schema`: nothing reads them,
+          and they could differ between rows whose order is left open.
         - `source` has the columns of the source table, before the first step. A step that joins a user's rows reads the
           source table a second time, and so needs them.
         """
@@ -111,8 +115,9 @@ class DerivedTable:
         """Return, for each step (such as a filter), the names of its input columns that this step or a later one reads.
 
         The columns that the query reads after the last step count as well. These are the columns named in the field
-        `outputs` or, if it is None, all that the analyst's statement mentions. A step with window functions sorts rows
-        that are equal in an ORDER BY by these columns. A set may have names that the input lacks.
+        `outputs` or, if it is None, all that the analyst's statement mentions. The caller needs the names for window
+        functions such as ROW_NUMBER: rows that are equal in their ORDER BY are sorted by these columns, so that every
+        engine puts them into the same order. A set may have names that the input lacks.
         """
         observed = set(self.outputs) if self.outputs is not None else self._named_columns()
         before = []
@@ -125,9 +130,11 @@ class DerivedTable:
         """Return the names of all columns, of the source table or computed, that the analyst's SQL statement mentions.
 
         The caller needs the names if it is not known which columns the query reads: window functions then sort ties
-        (rows that are equal in an ORDER BY) by these columns. A name "t.c", for column c of a joined table t, is in the
-        result if the statement mentions c. Only steps that add window functions record which names the statement
-        mentions (`AddWindows.ties`, in lower case); without such a step the result is empty.
+        (rows that are equal in an ORDER BY) by these columns.
+
+        Only steps that add window functions record which names the statement mentions (`AddWindows.ties`, in lower
+        case); without such a step the result is empty. In a join, a column c that several tables have is called t.c.
+        The recorded names lack the table, so if the statement mentions any c, the result has the c of every table.
         """
         names = {*self.source.names, *(name for step in self.derivation.steps for name in names_added(step))}
         ties = {name for step in self.derivation.steps if isinstance(step, AddWindows) for name in step.ties}
@@ -246,10 +253,10 @@ _SOURCE_ROWS = "source_rows"
 def _visible(step: Step, observed: set[str], schema: Schema) -> Schema:
     """Return the columns that `step` may read from its input and keep in its result; `schema` has all input columns.
 
-    The result has all columns, unless the step has window functions whose values depend on the order of ties (rows that
-    are equal in an ORDER BY). Such a step sorts ties by all columns that it may read. It may therefore read only the
-    columns `observed`, which this step, a later step or the query needs: the order of rows that are equal in all of
-    these columns changes no result.
+    These are all columns, unless the step has a window function whose values depend on the order of ties (rows that are
+    equal in an ORDER BY), such as ROW_NUMBER. Such a step sorts ties by all columns that it may read, so these are only
+    the columns `observed`, which this step, a later step or the query reads. Rows that are equal in all of them can
+    stand in any order without changing a result, because nothing reads the other columns.
     """
     if not _sorts_ties(step):
         return schema

@@ -26,8 +26,9 @@ class Dialect(ABC):
     A `Kind` is Setwise's own name of a type, such as TEXT or DATE, which is the same for all engines.
     - `types` has the engine's type names for each kind; constants are cast to the first.
     - `materializes` says that the engine can compute a common table expression once and store it (MATERIALIZED).
-    - `hashes_integers_apart` says that `rank_hash`, which orders a user's groups at random, never gives two different
-      integer labels of one user equal hashes. So the SQL need not order equal hashes by their labels.
+    - `hashes_integers_apart` says that `rank_hash`, by which a user's groups are put into a random order, gives a
+      user's different integer labels different hashes. Otherwise two hashes may be equal, and the SQL sorts by the
+      label, too.
     - `collects_sets` says that an aggregate that collects a user's groups as a set is faster than a window function
       that ranks them.
     - `underflow_fails` says that a statement fails if a product or quotient of floats underflows.

@@ -1,9 +1,9 @@
 """SQL expressions computed from single columns: the labels of groups, and the integers that are summed per user.
 
-A measure is the number that each user adds to a group, such as a sum of a column. It is computed in integers, so that
-one user's contribution depends neither on the order in which the engine reads rows nor on the rows of others. Integer
-columns are summed as they are. Other numbers first become integer multiples of a unit, which is 2^-20 of the step to
-which the measure is rounded.
+A measure is the number that each user adds to a group, such as a sum of a column. Sums are computed in integers,
+because a sum of floats is rounded after each addition: it would depend on the order in which the engine reads rows, and
+what one user changes in it would depend on the rows of others. Integer columns are summed as they are. Other numbers
+first become integer multiples of a unit, which is 2^-20 of the step to which the measure is rounded.
 """
 
 from collections.abc import Hashable, Sequence
@@ -255,11 +255,16 @@ class Measures:
     def _row_value(self, measures: Sequence[Measure]) -> str:
         """Return SQL for the value that a row contributes to `measures`, which all read the same column of the table.
 
-        The value is 1 for counts of rows, and the cell itself for distinct values. It is also the cell itself for an
-        integer column whose values need not be clipped one by one. Otherwise it is an integer that stands for the
-        number in the cell (or for its square, for variances): the number as a multiple of a small unit or, if users
-        divide votes among integers (`Measure.weight`), of `Measure.step`. A null cell gives null. A cell that is not a
-        number also gives null, except for counts and distinct values.
+        Null cells give null. Otherwise the value depends on the measures and on the column:
+
+        - For counts of rows it is 1.
+        - For distinct values it is the cell itself.
+        - If users divide votes among integers (`Measure.weight`, for quantiles), it is the number in the cell as a
+          multiple of `Measure.step`, rounded.
+        - For an integer column whose values need not be clipped one by one, it is the cell itself.
+        - Otherwise it is the number in the cell (or its square, for variances) as a multiple of a small unit, rounded.
+
+        In the last three cases, a cell that is not a number gives null.
         """
         first = measures[0]
         assert first.column is not None
@@ -289,16 +294,17 @@ class Measures:
     def _user_value(self, measure: Measure) -> str:
         """Return SQL for the integer that a user adds to a group by `measure`; null if the user adds nothing.
 
-        The SQL refers to the columns of `user_sums`, which are computed from the user's rows in the group. For a count,
-        the integer is the number of rows or values, at most `measure.most`. A number of groups is not known here, so
-        `measure.least` stands for it. Otherwise let x be the sum, mean, least or greatest of the user's values, as
-        `measure` says. The integer is then (x - `origin`) / `step`, clipped to `least` .. `most` and rounded, where
-        these four names are fields of `measure`. There are two exceptions:
+        The SQL refers to the columns of `user_sums`, which are computed from the user's rows in the group. The names
+        below are fields of `measure`.
 
-        - If `measure.rows` is set, the clipped mean is multiplied by the user's number of values, at most
-          `measure.rows`.
-        - If `measure.doubling` is set, the integer is the index, -85 to 85, of the range between powers of two that
-          holds x.
+        - For a count, the integer is the number of rows or values, at most `most`.
+        - For the number of groups that a user has (`groups`), which the rows of one group do not show, the integer is
+          just `least`. The function `_counted_groups` in bounding.py later puts the number in its place.
+        - Otherwise let x be the sum, mean, least or greatest of the user's values, as `measure` says. The integer is
+          the distance of x from `origin` in steps of the size `step`, clipped to `least` .. `most` and rounded. If
+          `rows` is set, the clipped number is multiplied by the user's number of values, at most `rows`, before it is
+          rounded. But if `doubling` is set, the integer is the index, -85 to 85, of the range between powers of two
+          that holds x.
         """
         if measure.column is None:  # for a number of groups only the least is known here; `_counted_groups` replaces it
             return self.dialect.int64(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
@@ -383,9 +389,9 @@ def _source(measure: Measure) -> Hashable:
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return (origin, unit): an engine sums a number x of one column as the integer (x - origin) / unit, rounded.
 
-    Sums of integers are exact, so they do not depend on the order of rows. A measure is an integer that each user adds
-    to a group, and `measures` are those that are computed from the sum of this column. A measure counts steps of the
-    size `Measure.step`. The unit is 2^-20 of the smallest of these steps, so that rounding to units hardly changes a
+    Sums of integers are exact, so they do not depend on the order of rows. `measures` are all measures (integers that
+    users add to groups) that are computed from the sum of this column. Each is a number of steps of the size
+    `Measure.step`. The unit is 2^-20 of the smallest of these steps, so that rounding to units hardly changes a
     measure. The origin is that of the first measure if all measures are means; otherwise it is 0.
     """
     # integers have exact sums

@@ -538,9 +538,9 @@ def apply_description(
 ) -> tuple[Mapping[str, Kind], CsvOptions]:
     """Return (types, options): the column types and CSV options with which `source` is to be read.
 
-    They come from the description file of `source` (FILE.toml beside its first file or lake folder). For a column that
-    `types` names, the type in `types` is taken. If there is no description file, or if `csv` sets any option, `types`
-    and `csv` are returned unchanged.
+    If `csv` sets any option, or there is no description file (FILE.toml beside the first file or the lake folder of
+    `source`), these are `types` and `csv`, unchanged. Otherwise the options are those of the file, and the types are
+    those of the file and of `types`, which takes precedence.
     Raises: `InvalidParameter` if the description file cannot be read, or has an unknown key or a wrong value.
     """
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):

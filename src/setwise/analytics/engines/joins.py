@@ -5,10 +5,14 @@ matches. Another private table has users of its own, so it is joined on the user
 addition. Contributions are bounded after the join, so the number of rows that match a key does not matter for privacy.
 
 The rules, the names of the result's columns and the SQL are here, for every engine. An engine opens the tables one by
-one and describes each as a `JoinInput`. It then puts the SQL of `JoinedTables.statement` in the place of a table. An
-engine that can convert text without failing converts text keys of public tables to the types of `types_of_keys`. Before
-the SQL compares keys, it brings them into a form in which equal values are equal on every engine: users by
-`Dialect.user`, text by `Dialect.label`, and other types by `Dialect.operand`.
+one, and describes the columns of each as a `JoinInput`. Then it reads the SQL of `JoinedTables.statement`, a subquery,
+as if it were one table.
+
+Keys are compared only if they have the same type. In a CSV file every column is text. So DuckDB and Spark, which read
+files, first convert a text key of a public table to the type of the other key: the text 07 -> 7 beside an integer, and
+text that is no integer -> null, as TRY_CAST does (`types_of_keys` says which keys). Then the SQL brings keys into a
+form in which equal values are equal on every engine: users by `Dialect.user`, text by `Dialect.label`, and other types
+by `Dialect.operand`.
 """
 
 import re
@@ -253,9 +257,10 @@ class JoinedTables:
         return f"(SELECT {listed} FROM {text}) AS joined"
 
     def check_conditions(self, dialect: Dialect) -> None:
-        """Raise `InvalidParameter` if the types of a condition on a joined table's rows (`Join.where`) do not fit.
+        """Raise `InvalidParameter` unless the condition on each joined table's rows (`Join.where`) is well formed.
 
-        `dialect` writes the engine's SQL, which decides the type of an expression.
+        That is so if its values are true, false or null, and the types in it fit. `dialect` writes the engine's SQL,
+        which decides the type of an expression.
         """
         for place, join in enumerate(self._joins, 1):
             if join.where is not None:
@@ -428,8 +433,8 @@ class ServerJoin:
 def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
     """Return the SQL, in `dialect`, of the value by which a join compares the key `column` with the other table's key.
 
-    `by_user` says that `column` is the user column of a private table, joined with that of another private table. Two
-    values are then equal only for the same user.
+    `by_user` says that the join compares the user columns of two private tables, of which `column` is one. Two values
+    are then equal only for the same user.
     """
     if by_user:
         return dialect.user(column)
@@ -439,10 +444,10 @@ def _key_sql(column: Column, dialect: Dialect, by_user: bool) -> str:
 def types_of_keys(join: Join, earlier: Sequence[JoinInput], schema: Schema) -> dict[str, Kind]:
     """Return {key column: type to which it is to be converted}, for text keys of the public table that `join` adds.
 
-    In a CSV file every column is text, so without a conversion a key could not be compared with an integer. A key gets
-    the type (integer, date or timestamp) of the earlier table's column with which it is compared. Keys that need no
-    conversion are left out. `earlier` are the tables before the joined one, and `schema` has the columns of the joined
-    table.
+    In a CSV file every column is text, and text cannot be compared with an integer. So a text key gets the type of the
+    earlier table's column with which it is compared, if that is integer, date or timestamp: the key id of films.csv,
+    compared with an integer column film, gives {"id": INTEGER}. Other keys are left out. `earlier` are the tables
+    before the joined one, and `schema` has the columns of the joined table.
     """
     types: dict[str, Kind] = {}
     for key in join.keys:

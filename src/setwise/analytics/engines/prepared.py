@@ -4,8 +4,11 @@ A stored row is (item, n, rank, users): the number n that a user adds to the ite
 order of that user's items, and the number of users with this n and rank. A query that counts a user in at most
 `contributions` items reads the rows with `rank <= contributions`. Each row adds `users` times `LEAST(n, per_item)` to
 the count of its item, where `per_item` is the most that one user adds to an item. Users themselves are not stored,
-because nothing after the ranking needs them. One salt (random number) for the lifetime of the dataset is sound, because
-the items that a user keeps depend only on that user's rows, whatever the salt.
+because nothing after the ranking needs them.
+
+All queries of a dataset share one salt (the random number that decides the order). That is sound: for any fixed salt,
+the items that a user keeps depend only on that user's rows, so that adding or removing a user changes nothing about the
+other users.
 """
 
 import json

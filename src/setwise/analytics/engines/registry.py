@@ -42,7 +42,8 @@ class OpenRequest:
 
     - `address` is the engine's address, such as "duckdb" or "postgresql://host/shop".
     - `user` is the user column.
-    - `derivation` has the computed columns, filters and groups per user that are applied to the joined rows.
+    - `derivation` has the steps (computing columns, filtering rows, grouping each user's rows) that are applied to the
+      joined rows.
     - `memory` is DuckDB's memory limit, as in "4GiB". None means DuckDB's default.
     - `progress` is called with the fraction of work done, from 0 to 1, while a query runs.
     """

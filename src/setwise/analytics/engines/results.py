@@ -42,13 +42,16 @@ def label_names(aggregation: Aggregation) -> list[str]:
 def measure_names(aggregation: Aggregation) -> list[str]:
     """Return the names of the columns of numbers in a result of the SQL of `StatementBuilder.statistics`.
 
-    They are cell and measure (which say what a row is about), users (a number of users), and then s<i> and n<i> for
-    each measure i of `aggregation` that is summed. A measure is an integer that each user adds to a group. For some
-    measures (`Measure.in_cells`), the users who add each integer are counted instead; these have no such columns.
+    They are cell, measure, users, and then s<i> and n<i> for each measure i of `aggregation` that is summed. A measure
+    is an integer that each user adds to a group. A row with measure = -1 is about a whole group:
 
+    - users is the number of its users.
     - s<i> is the sum of measure i over users.
     - n<i> is the number of users who add to that sum. If the measure limits a user's values (`Measure.rows`), it is the
       number of values.
+
+    Any other row is a count for measure number `measure` (for most, how many users add the integer `cell`). The count
+    is in the column users. Measures with `Measure.in_cells` have only such rows, and no columns s<i> and n<i>.
     """
     summed = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
     return ["cell", "measure", "users", *(f"{kind}{place}" for place in summed for kind in ("s", "n"))]
@@ -110,8 +113,8 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
     looked up, from these fields:
 
     - `groups` maps each label to the number of its group.
-    - `places`, `cells` and `users` are arrays with one element per row of the query's result: the number of the group,
-      the entry (index c) of the array, and the count.
+    - `places`, `cells` and `users` are arrays with one element for each row of the query's result that is about the
+      measure: the number of the row's group, the entry (index c) of the group's array, and the count that stands there.
     - `length` is the length of an array.
     """
 

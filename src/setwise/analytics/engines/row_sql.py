@@ -332,9 +332,9 @@ class _Compiler:
     def _time_comparison(self, expression: Compared) -> str | None:
         """Return the SQL condition of `expression` if it compares a date or time with a date, time or text constant.
 
-        Both sides become dates if both are dates. Otherwise both become numbers of microseconds since 0001-01-01. The
-        result is None for all other comparisons, and for a comparison of two columns of the same type. The caller then
-        compares the two sides as they are.
+        Both sides become dates if both are dates. Otherwise each becomes the number of microseconds since 0001-01-01.
+        The result is None for all other comparisons, and for a comparison of two columns of the same type. The caller
+        then compares the two sides as they are.
         """
         sides = (expression.left, expression.right)
         kinds = [self._times.kind(side) for side in sides]

@@ -265,10 +265,13 @@ def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> 
 def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
     """Return a SQL expression that rewrites a date, or date and time, so that it begins with the date as 2024-01-02.
 
-    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. With the date format
-    %d.%m.%Y in `grammar`, for example, 2.1.2024 10:30 becomes 2024-01-02 10:30. A cell that is not in the format stays
-    unchanged, because dates such as 2024-01-02 are read as well. But if the format itself begins with the year, such a
-    cell becomes null.
+    `text` is the SQL expression of a text cell, and `functions` are the engine's SQL templates. The date format is
+    `grammar.date_format`; without one, `text` is returned as it is. A cell that is in the format is rewritten: for
+    %d.%m.%Y, 2.1.2024 10:30 -> 2024-01-02 10:30. For any other cell there are two cases:
+
+    - If the format begins with the day or the month, the cell stays unchanged, because a date such as 2024-01-02 is
+      then read as well.
+    - If the format begins with the year, the cell becomes null.
     """
     if grammar.date_format is None:
         return text

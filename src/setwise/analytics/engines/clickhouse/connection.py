@@ -87,7 +87,9 @@ class ClickHouseConnection:
             worker.shutdown()
 
     def command(self, statement: str) -> None:
-        """Run a SQL statement that returns no rows, such as CREATE TABLE, with the database user's own settings.
+        """Run a SQL statement that returns no rows, such as CREATE TABLE.
+
+        Unlike in `ask`, settings that the login (the database user) has changed stay in force.
 
         Raises: `EngineFailed` if ClickHouse raises an error.
         """

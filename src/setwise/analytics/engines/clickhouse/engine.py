@@ -36,7 +36,8 @@ class ClickHouseEngine(Engine):
 
     - `url` is the address of the server, or of a chDB folder, which a ClickHouse in this process reads.
     - `source` is the name of a table or view, or a join.
-    - `derivation` has the computed columns, filters and groups per user that are applied to the rows.
+    - `derivation` has the steps (computing columns, filtering rows, grouping each user's rows) that are applied to the
+      rows before they are counted.
     - `salts`, for tests, returns the secret numbers by which users' groups are chosen at random. None lets the server
       draw them.
     """

@@ -115,9 +115,9 @@ def count_cells(
     grammar: CellGrammar = PLAIN_CELLS,
     columns: Collection[str] | None = None,
 ) -> TableCount:
-    """Return the exact numbers (no noise) of rows, of filled cells and of readable cells of `table`.
+    """Return exact counts (no noise) of the rows, of the filled cells and of the readable cells of `table`.
 
-    The numbers are for the data holder only.
+    The counts are for the data holder only.
 
     - `types` maps text columns to the types as which their cells are to be read. The types of other text columns are
       guessed from the first 20,000 rows.

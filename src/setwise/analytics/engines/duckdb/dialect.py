@@ -37,10 +37,9 @@ def sql_text(value: str) -> str:
 class DuckDBDialect(Dialect):
     """DuckDB's SQL dialect; all methods return SQL text.
 
-    In SQL, u is the user column and g0, g1, ... are label columns. `texts` names those of these columns that hold
-    texts, which `rank_hash` hashes to put a user's groups into a random order. The other columns hold integers, or
-    64-bit hashes that the query has put in place of texts, because hashes sort faster. A user's groups have the same
-    random order whether a text or its hash is in the column.
+    In SQL, u is the user column and g0, g1, ... are label columns. A query may replace texts in them by 64-bit hashes,
+    which sort faster. `texts` names the columns that still hold texts; `rank_hash`, which puts a user's groups into a
+    random order, hashes these first. So the order is the same whether a text or its hash is in the column.
     """
 
     types: ClassVar = {

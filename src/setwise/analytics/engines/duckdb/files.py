@@ -1,11 +1,14 @@
 """CSV and Parquet files as DuckDB tables, with null for every cell on which DuckDB would fail.
 
 DuckDB fails on a text cell that is not UTF-8, on a timestamp in milliseconds beyond the range of 64-bit microseconds
-and on a time of day beyond 24 hours. It fails only when it reads that cell or, while it plans a query, the least and
-greatest value of its column. One row would then decide whether a query is answered. So every text column is checked as
-a whole when it is first read, and a query names the columns that it needs and no others. If a query needs a column with
-text that is not UTF-8, or a column of timestamps in milliseconds or times of day, the files are read through Arrow
-instead.
+and on a time of day beyond 24 hours, so that one row would decide whether a query is answered. It fails when a query
+reads such a cell, and also when it is the least or greatest value of a column in the file's statistics, which DuckDB
+reads to plan the query. Three rules prevent this:
+
+- A query names the columns that it needs, and DuckDB reads no others.
+- All cells of a text column are checked when the column is first read.
+- If a query needs a text column with a cell that is not UTF-8, or a column of a type on which DuckDB could fail, such
+  as timestamps in milliseconds, the files are read through Arrow instead.
 
 DuckDB and Arrow give all columns the same types and values. Otherwise one cell that is not UTF-8, because of which the
 files are read through Arrow, would change the values of other rows.

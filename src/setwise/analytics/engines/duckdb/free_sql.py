@@ -68,9 +68,10 @@ class ShellValue:
 def run_shell(
     statement: str, tables: Mapping[str, ReleasedTable], public: "Mapping[str, pa.Table] | None" = None
 ) -> ShellResult:
-    """Run a SQL `statement` over released (noisy) rows and public tables, and return its result.
+    """Run the free part of a SQL statement (its shell): SQL over released (noisy) rows and public tables.
 
-    `tables` has the released rows, and `public` the public tables (None: none), by the names in the statement.
+    `statement` is that SQL. `tables` has the released rows, and `public` the public tables (None: none), by the names
+    in the statement.
 
     Raises: `InvalidParameter`, with DuckDB's own message, if the statement fails, takes more than `SECONDS` seconds or
     `MEMORY` of memory, or has more than `MOST_ROWS` rows.

@@ -1,4 +1,4 @@
-"""Exact counts of keys that meet in a join, and of cells equal to a text; only for the data holder."""
+"""Exact counts of join keys that both tables have, and of cells that are like a text; only for the data holder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,14 +27,18 @@ _WAYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearKeys:
-    """Exact counts of keys that meet no key of the joined table, but would if both were written in one way.
+    """Exact counts of keys that the joined table lacks, but would have if keys were spelled alike, as 7 and 007.
+
+    To spell keys alike, blanks around them are taken away, as are case, signs and zeros of whole numbers (+7, 007 and
+    7.0 become 7), and characters that are not seen. The mildest of these changes that finds most keys is chosen.
 
     - `keys` is the number of different keys, and `rows` the number of rows with them.
-    - `first` and `second` are such a key and the key of the joined table that it would meet.
-    - `by_blanks` says whether taking away the blanks around keys is enough, so that case and zeros may stay.
-    - `are_hidden` says whether some of the keys have characters that are not seen, such as a NUL.
+    - `first` and `second` are an example: such a key, and the key of the joined table that it is like.
+    - `by_blanks` says whether taking away blanks suffices to find all these keys.
+    - `are_hidden` says whether some of them are found only by taking away characters that are not seen, such as a NUL.
     - `are_numbers` says whether all keys of both tables are whole numbers, as 7 and 007.
-    - `earlier_changes` and `joined_changes` say whether a table has keys that are not written in this one way.
+    - `earlier_changes` and `joined_changes` say whether the chosen change alters any key of the earlier and of the
+      joined table.
     """
 
     keys: int
@@ -54,8 +58,9 @@ class KeyCount:
 
     - `keys` is the number of different keys without null, and `rows` the number of rows with them.
     - `met_keys` and `met_rows` count those that the joined table has.
-    - `near` counts the others that differ from a key of the joined table only in case, blanks or zeros. It is None if
-      there are none, or if the key has several columns or is no text.
+    - `near` counts the other keys that are like a key of the joined table: they differ from it only in case, blanks,
+      zeros or characters that are not seen. It is None if there are none, or if the key has several columns or is no
+      text.
     """
 
     keys: int
@@ -103,10 +108,10 @@ def count_keys(earlier: DuckDBTable, joined: DuckDBTable, pairs: Sequence[tuple[
 
 
 def _near_keys(cursor: "duckdb.DuckDBPyConnection") -> NearKeys | None:
-    """Return counts of the keys that meet only in another spelling, or None if there are none.
+    """Return counts of the keys of one table that the other has only in another spelling, as 7 and 007, or None.
 
-    `cursor` has the temporary tables left_keys and right_keys, with the different keys `k0` of the two tables and the
-    number of rows `n` of each.
+    None means that there are no such keys. `cursor` has the temporary tables left_keys and right_keys, with the
+    different keys `k0` of the two tables and the number of rows `n` of each.
     """
     counted = {}
     for name, plain in _WAYS.items():
@@ -143,11 +148,12 @@ def _near_keys(cursor: "duckdb.DuckDBPyConnection") -> NearKeys | None:
 def cells_like(
     table: DuckDBTable, texts: Mapping[str, Sequence[str]], most: int
 ) -> dict[str, tuple[dict[str, int], list[str]]]:
-    """Return, by column, (rows of each cell that is like a text of `texts`, most frequent cells) of a table.
+    """Return {column: (cells like a text, frequent cells)} for the columns of `table` that `texts` names.
 
-    A cell is like a text if the two differ at most in case, in blanks around them, and in characters that are not seen.
-    `texts` maps text columns of `table` to texts, and `most` is the number of frequent cells to return. The numbers are
-    exact, so they are only for the data holder.
+    The first is a dict from each cell that is like one of the column's texts to its number of rows; the second lists
+    the most frequent cells, at most `most`. A cell is like a text if the two differ at most in case, in blanks around
+    them, and in characters that are not seen. `texts` maps text columns to texts. The counts are exact, so they are
+    only for the data holder.
     """
     found = {}
     with scanning(table) as connection, connection.cursor() as cursor:

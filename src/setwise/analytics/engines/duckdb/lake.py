@@ -3,11 +3,11 @@
 The folder of such a table also holds files that the table has removed, so only the files that the metadata of the
 version lists are read. They lie in a folder of this machine or under a prefix of an object store.
 
-No row decides whether a query is answered. Files are read by their Parquet types, and every batch is converted as
-tables in memory are (arrow_cells.py). Everything else that could make a query fail is checked when the table is opened,
-from the metadata and the footers of its files. `UnsuitableTable` is raised for a missing or damaged file, for a file
-outside the folder of the table, for a column whose stored type cannot become the type of the table in every cell, and
-for two columns whose names differ only in case.
+No row may make a query fail, because the failure would reveal the row. So files are read by their Parquet types, and a
+cell that DuckDB cannot hold becomes null, as in tables in memory (arrow_cells.py). Everything else that could make a
+query fail is checked when the table is opened, from the metadata and the footers of its files. `UnsuitableTable` is
+raised for a missing or damaged file, for a file outside the folder of the table, for a column whose stored type cannot
+become the type of the table in every cell, and for two columns whose names differ only in case.
 """
 
 import hashlib

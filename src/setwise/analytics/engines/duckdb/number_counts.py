@@ -96,7 +96,8 @@ def _columns_at_once(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection"
 
     At most about a million cells are read together. Reading one column of a CSV file splits all its rows into cells, so
     it would take long to read a file once for each of thousands of columns. But the cells of all columns together would
-    take too much memory. `connection` reads the table, and `name` is one of its columns, whose rows are counted.
+    take too much memory. `connection` reads the table. The rows that would be read are counted by reading the column
+    `name`.
     """
     with connection.cursor() as cursor:
         relation = table.relation(cursor, (name,))

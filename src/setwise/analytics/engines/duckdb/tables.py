@@ -389,7 +389,7 @@ class JoinedTable(DuckDBTable):
 
 
 class DuckDBDerivedTable(DuckDBTable):
-    """A table derived from `table` by `derivation`: computed columns, filtered rows, groups of a user's rows."""
+    """A table computed from `table` by the steps of `derivation`: computed columns, filters, grouping by user."""
 
     def __init__(self, table: DuckDBTable, derivation: Derivation) -> None:
         super().__init__(table.files, columnar=False)
@@ -399,7 +399,7 @@ class DuckDBDerivedTable(DuckDBTable):
         self._derived: DerivedTable | None = None
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Attach the table that this one is derived from to `connection`, and find the columns of this derived table.
+        """Make the underlying table readable on `connection`, and find the columns of the table derived from it.
 
         Raises: `InvalidParameter` or `UnknownColumn` if a computed column or filter reads columns of an unsuitable
         type.
@@ -423,7 +423,7 @@ class DuckDBDerivedTable(DuckDBTable):
         )
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the approximate number of rows of the table that this one is derived from; None if it is not known.
+        """Return the approximate number of rows of the underlying table, before any step; None if it is not known.
 
         `cursor` reads the metadata of that table.
         """

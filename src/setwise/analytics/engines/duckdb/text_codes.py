@@ -1,9 +1,11 @@
 """64-bit hashes that replace texts of users and labels while a window function sorts rows, which halves the time.
 
-Hashes are used only after a check that distinct texts have distinct hashes, because two texts with one hash would merge
-two users or two groups. If the check fails, the texts themselves are sorted. The outcome of the check depends on all
-rows, but the groups that a user keeps must not depend on the rows of others. So groups are ranked by the hashes of
-texts in both cases, and a user keeps the same groups.
+Two texts with the same hash would merge two users or two groups. So texts are replaced only after a check that distinct
+texts have distinct hashes; if the check fails, the texts themselves are sorted.
+
+The outcome of the check depends on the rows of all users, but which groups a user keeps must depend only on that user's
+rows. So groups are ranked by the hashes of their texts even if the texts are not replaced: a user keeps the same groups
+in both cases.
 """
 
 from collections.abc import Callable, Sequence

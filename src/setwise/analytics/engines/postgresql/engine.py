@@ -55,7 +55,8 @@ class PostgresqlEngine(Engine):
 
     - `url` is the address of the server.
     - `source` is the name of a table or view, or a join.
-    - `derivation` has the computed columns, filters and groups per user that are applied to the rows.
+    - `derivation` has the steps (computing columns, filtering rows, grouping each user's rows) that are applied to the
+      rows before they are counted.
     - `salts`, for tests, returns the secret numbers by which users' groups are chosen at random. None lets the server
       draw them.
     """
@@ -197,8 +198,9 @@ class PostgresqlEngineQuery(SqlEngineQuery):
 
     - `salts`, for tests, returns the secret numbers by which users' groups are chosen at random. None lets the server
       draw them.
-    - `repetition` is a cache that all queries of the engine share. For a user column and groups it has the numbers of
-      rows and of distinct (user, group) pairs in a sample of the users, by which the faster form of the SQL is chosen.
+    - `repetition` is a cache that all queries of the engine share. Its keys are (user column, group columns). Its
+      values are two counts in a sample of the users: of rows, and of distinct (user, group) pairs. From their ratio the
+      query chooses the faster of two equivalent SQL statements.
     """
 
     def __init__(

@@ -48,10 +48,11 @@ _REMEDY = "write it to Parquet, and give the path"
 
 
 def check_frame(frame: DataFrame, source: str) -> None:
-    """Raise `UnsuitableTable` if the data frame `frame` computes or converts values.
+    """Raise `UnsuitableTable` if the data frame `frame` computes or converts values in a way that could fail on a row.
 
-    A computation or conversion could fail on a row, and the failure would reveal values of the row. A frame over stored
-    tables is also refused if Spark would convert values of their files. `source` names the frame in the message.
+    The failure would reveal values of the row. Only expressions that are known to have a value for every argument are
+    accepted. A frame over stored tables is also refused if Spark could fail when it reads their files. `source` names
+    the frame in the message.
     """
     for node in _tree(frame._jdf.queryExecution().analyzed()):
         name = _class_name(node)

@@ -126,7 +126,7 @@ class SparkEngine(Engine):
 
     @contextmanager
     def _job(self) -> Iterator["Views"]:
-        """Context manager for one query: it yields an object that names and later drops the query's temporary views.
+        """Context manager for one query, which yields the `Views` of the query, its set of temporary views.
 
         While the block runs, `Engine.cancel` stops the query's Spark jobs, and their progress is reported. At the end
         the views are dropped, and the thread's Spark job group from before the query is restored.
@@ -346,10 +346,11 @@ def open_tables(request: OpenRequest) -> SparkEngine:
 
 
 def _spark_source(table: TableSource) -> SparkSource:
-    """Return `table` as a `SparkSource`, with the types and CSV options of the description file beside its files.
+    """Return `table` as a `SparkSource`, with column types and CSV options, perhaps from a description file.
 
-    A description file states how files are written. Types that `table` states override the types in the file. The file
-    is ignored if `table` states a CSV option. Without a file, the source has only the types and options of `table`.
+    If `table` states a CSV option, or there is no description file beside its files (a TOML file that says how they are
+    written), the types and options are those of `table`. Otherwise the options are those of the file, and the types are
+    those of the file and of `table`, which takes precedence.
     """
     types, csv = apply_description(table.source, table.types, table.csv)
     return SparkSource(source=table.source, types=types, csv=csv)

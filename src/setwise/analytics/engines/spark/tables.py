@@ -206,9 +206,10 @@ def joined_tables(
 
 
 def derived_table(session: SparkSession, table: SparkTable, derivation: Derivation) -> SparkTable:
-    """Return the table that `derivation` (computed columns, filters, groups per user) makes of `table`.
+    """Return the table that results if the steps of `derivation` are applied to `table`.
 
-    If the derivation has no steps, `table` itself is returned. `session` is the Spark session that reads the table.
+    A step computes columns, filters rows or groups each user's rows, for example. Without steps, `table` itself is
+    returned. `session` is the Spark session that reads the table.
     Raises: `UnsuitableTable` for a prepared dataset, which has ranks of users' groups and no rows to derive from.
     """
     if not derivation:
