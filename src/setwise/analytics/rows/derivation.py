@@ -169,13 +169,14 @@ class AddWindows:
     """A derivation step (an operation on the rows of each user) that adds columns computed by window functions.
 
     - `user` is the user column.
-    - `windows` are the columns that are added. Of the table's other columns, the step keeps those that are read later.
-    - `ties` are the names, in lower case, of all columns that the SQL statement names. Names that the table lacks are
-      ignored.
+    - `windows` are the columns that are added.
+    - `ties` are all names in the analyst's SQL statement, in lower case. Those that are columns of the table serve to
+      sort ties, which are rows that are equal in the ORDER BY of a window; the others are ignored.
 
-    Rows that are equal in the ORDER BY of a window are called ties. If a value depends on the order of ties, they are
-    sorted by all columns that this step or a later step reads, and by the columns in `ties`, which the rest of the
-    statement may read. So the order of rows in the table does not change the value.
+    The values of some window functions, such as ROW_NUMBER, depend on the order of ties. Ties are then sorted by every
+    column that this step or a later step reads and, if it is not known which columns are read after the last step, by
+    the columns named in `ties`. So the values do not depend on the order in which the table is stored. The step then
+    keeps only these columns and the user column. Without such a function it keeps all columns.
     """
 
     user: str
@@ -504,9 +505,12 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each place where the derivation reads a column, to check permissions for columns.
 
     The flag is True if the column is used only as a number there: in arithmetic, or as the argument of an aggregate. It
-    is False in filters, groups, joins and other places. For some columns, people may have permission for the first kind
-    of use only. Two kinds of places are left out: those where a step only passes a column on, and those where the user
-    column only tells the rows of users apart.
+    is False in filters, groups, joins and other places. The flag matters for columns with which people may compute
+    (flag True) but by which they may not filter or group (flag False).
+
+    Two kinds of places are left out: where a step passes a column on under the same name, and where only the user
+    column stands to keep users apart, as in the join condition a.user = b.user, in COUNT(user) and in PARTITION BY
+    user.
     """
     # The use of a passed column in a later step is yielded there. The user column compares rows of one user by itself
     # in PARTITION BY or ORDER BY of a window, in COUNT, and on both sides of a join condition.
@@ -520,12 +524,13 @@ def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
 
 
 def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
-    """Yield (expression, flag) for each expression of `step`, so that a service can check permissions for its columns.
+    """Yield (expression, flag) for each expression in which `step` reads columns, to check permissions for columns.
 
-    `step` is an operation on the rows of each user, such as a filter. The flag is True if the value is used as a
-    number: for the argument of an aggregate, and for the value of a computed column. It is False for conditions, for
-    keys of groups and joins, and for columns that are only renamed. Columns that the step passes on under the same name
-    are left out.
+    `step` is an operation on the rows of each user, such as a filter. The flag is True if the expression serves as a
+    number: as the argument of an aggregate, or as the value of a computed column. It is False for conditions, for keys
+    of groups and joins, and for columns that are only renamed. The caller needs the flag because people may be allowed
+    to compute with a column but not to filter or group by it. Columns that the step passes on under the same name are
+    left out.
     """
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
@@ -552,9 +557,10 @@ def _uses(step: Step) -> Iterator[tuple[RowExpression, bool]]:
 def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression, bool]]:
     """Yield (expression, flag) for each expression of the window function `window`, to check permissions for columns.
 
-    The flag is True if the expression is the argument of an aggregate, so that its value is used as a number. If the
-    whole argument of COUNT, or a whole expression of PARTITION BY or ORDER BY, is the user column `user`, it is left
-    out: all rows of a window are of one user, so that the user column has the same value in all of them.
+    The flag is True if the expression is the argument of an aggregate, such as SUM, and so serves as a number. It is
+    False for the argument of another function, such as LAG, and for expressions of PARTITION BY and ORDER BY. An
+    expression that is just the user column `user` is left out in COUNT, PARTITION BY and ORDER BY: all rows of a window
+    are of one user, so it has the same value in all of them and tells nothing.
     """
     counts = window.function is WindowFunction.COUNT and window.argument == ColumnValue(user)
     if window.argument is not None and not counts:
@@ -566,9 +572,9 @@ def _window_uses(window: UserWindow, user: str) -> Iterator[tuple[RowExpression,
 def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
     """Yield (column name, flag) for each place in `expression` where a column stands.
 
-    The flag is True if the column is used only as a number there. A service may let people compute with a column by
-    which they may not filter or group; it needs the flag to tell the two apart. The flag is True if two things hold:
-    the value of the whole `expression` is used as a number (`is_number`), and the column is the expression itself or
+    The flag is True if the column is used only as a number there. People may be allowed to compute with a column but
+    not to filter or group by it; the caller needs the flag to tell the two apart. The flag is True if two things hold:
+    the value of the whole `expression` serves as a number (`is_number`), and the column is the expression itself or
     stands only inside arithmetic and function calls. So it is False inside a condition or CASE.
     """
     number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)

@@ -49,10 +49,11 @@ class ConstantValue:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue:
-    """A placeholder, in a value computed from each row, for a noisy number that an earlier SELECT releases.
+    """A placeholder, in a value computed from each row, for the noisy number that a scalar subquery releases.
 
-    `place` is the index of that SELECT among the scalar subqueries of the statement. The function `with_released`
-    replaces the placeholder by the number, as a constant, before an engine sees the expression.
+    `place` is the index of that subquery among the scalar subqueries of the statement. The subquery is answered first;
+    the function `with_released` then replaces the placeholder by the number, as a constant, before an engine sees the
+    expression.
     """
 
     place: int
@@ -78,10 +79,12 @@ class ArithmeticOperator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """The operation `operator` on the numbers `left` and `right`, which engines compute in 64-bit floats.
+    """The operation `operator` (+, -, *, / or %) on `left` and `right`, numbers or dates.
 
-    The result is null on overflow and on division by zero. If both numbers are integers, a sum, difference, product or
-    remainder is an integer too, and null if its absolute value is 2^53 or more. A quotient is always a float.
+    If both numbers are integers, the result is an integer, except for a quotient, and null if its absolute value is
+    2^53 or more. In all other cases numbers are computed as 64-bit floats. The result is null on overflow and on
+    division by zero. A date plus or minus a number of days is a date, and the difference of two dates is a number of
+    days.
     """
 
     operator: ArithmeticOperator
