@@ -329,9 +329,9 @@ class Statistic(ABC):
 
     @property
     def clipped_values(self) -> str:
-        """The beginning of a sentence that says which values are clipped to which bounds; "" if nothing is clipped.
+        """A clause for sentences below an answer, which says what is clipped and to which bounds; "" if nothing is.
 
-        For a mean over rows it is "each row's age is clipped to 0 .. 120".
+        For a mean over rows it is, for example, "each row's age is clipped to 0 .. 120".
         """
         return ""
 
@@ -619,7 +619,7 @@ class BoundedStatistic(Statistic):
 
     @property
     def clipped_values(self) -> str:
-        """The beginning of a sentence that says to which bounds values are clipped.
+        """A clause for sentences below an answer, which says to which bounds values are clipped.
 
         For example: "each row's age is clipped to 0 .. 120".
         """

@@ -91,9 +91,10 @@ class Sum(BoundedStatistic):
     def per_item(self) -> int | None:
         """The most that one user adds to a group, if groups can be ranked by the sum, as in a top k; None otherwise.
 
-        Groups can be ranked if users add whole numbers from 0 to a whole number, so that the sum can be treated like a
-        count. The result is None also if a private search found the clipping bounds, because the columns of an answer
-        must not depend on what was found.
+        Groups can be ranked if the clipping bounds are 0 and an integer, and the rounding step is 1, so that the sum
+        can be treated like a count of rows. An answer with such a sum has the columns of a count (count, lower, upper,
+        noisy), and an answer with any other sum has other columns. The result is None also if a private search found
+        the bounds: it may find integers or not, and the columns must not depend on that.
         """
         clip = self.clip
         # With bounds that a search found, the columns of the answer must not depend on their values.
