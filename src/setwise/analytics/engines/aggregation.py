@@ -317,8 +317,9 @@ def _type_name(column: Column) -> str:
 def has_two_forms(aggregation: Aggregation) -> bool:
     """Return whether two different SQL statements can compute `aggregation`, so that an engine can take the faster one.
 
-    One statement groups rows by user and group. The other numbers the rows of each user with window functions, without
-    grouping them (see `StatementBuilder.counts_of_rows`). False means that only the first can be used.
+    The first groups rows by user and group, and can compute every aggregation. The second numbers the rows of each user
+    by window functions, without grouping them (see `StatementBuilder.counts_of_rows`). The result is False if only the
+    first can be used.
     """
     # The second statement cannot sum a column, see all groups of a user, or add several integers to a group.
     pairs_needed = aggregation.value is not None or any(

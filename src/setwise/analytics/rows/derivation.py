@@ -289,8 +289,8 @@ class Derivation:
     def has_one_row(self) -> bool:
         """Whether each user certainly has at most one row in the derived table (the rows that the steps compute).
 
-        That is so if a step groups the rows by the user alone, and no later step joins or groups rows in another way.
-        A step is an operation on the rows of each user.
+        True if the last step that joins or groups rows is one that groups them by the user alone. A step is an
+        operation on the rows of each user.
         """
         last = [step for step in self.steps if isinstance(step, GroupByUser | JoinUserRows)][-1:]
         return any(isinstance(step, GroupByUser) and not step.keys for step in last)

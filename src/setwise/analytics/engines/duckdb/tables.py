@@ -40,8 +40,10 @@ class DuckDBTable(ABC):
     - `files` are the only files that may be read.
     - `origin` is the path or glob of the files, of which a digest is kept to notice later changes of the table. None
       for a table whose changes cannot be noticed, such as a table in memory.
-    - `columnar` says whether one or two columns can be read again cheaply, without reading the others.
-    - `attaches_file` says whether DuckDB itself holds a database file open while the table is attached.
+    - `columnar` says whether one or two columns can be read cheaply, without reading the others, as in a Parquet file
+      but not in a CSV file.
+    - `attaches_file` says whether DuckDB itself holds a database file open while the table is attached. No other
+      process can then write the file.
     """
 
     attaches_file = False
