@@ -241,7 +241,7 @@ class Engine(ABC):
         return WeightReader(self, aggregation)
 
     def relations(self) -> tuple[str, ...]:
-        """Return the schema-qualified names of the server's tables that this engine reads, as far as the engine finds them.
+        """Return the schema-qualified names of the server's tables that this engine reads, as far as it finds them.
 
         A view gives its own name and the names of the tables below it. If the names of two engines overlap, both read
         the same data, even if one of them reads it through a view. Only PostgreSQL finds names; for other engines, and

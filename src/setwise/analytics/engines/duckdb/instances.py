@@ -1,4 +1,4 @@
-"""DuckDB instances in memory: isolated ones for SQL of strangers, kept ones for later callers, and ones that scan tables.
+"""DuckDB instances in memory: isolated ones for SQL of strangers, ones kept for later callers, ones that scan tables.
 
 An isolated instance opens no file or address and loads no extension, so that SQL of an analyst or of a client of
 PostgreSQL's protocol can run in it.
