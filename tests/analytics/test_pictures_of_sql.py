@@ -54,6 +54,19 @@ def test_the_picture_has_the_rows_the_order_and_the_numbers_of_the_result(planes
     assert [caps[0].get_xdata()[0] for _, caps, _ in error_bars] == pytest.approx(lower_ends)
 
 
+def test_each_column_of_numbers_has_a_panel(planes, tmp_path):
+    """Of a count and a mean only the count was drawn, below a title and above a note about the mean."""
+    result = ask(planes, SORTED)
+    panels = result.plot(tmp_path / "two.svg").figure.axes
+    assert [axes.get_xlabel() for axes in panels] == ["percent", "planes"]
+    assert [bar.get_width() for bar in panels[1].patches] == [row["planes"]["value"] for row in result.rows]
+    assert labels(panels[1]) == ["BB", "DD", "AA"]
+    assert panels[0].get_title().startswith("percent and planes\nepsilon 20")
+    both = planes.sql("SELECT month, COUNT(DISTINCT plane) AS n, AVG(late) AS m FROM source GROUP BY month", **BUDGET)
+    assert [axes.get_ylabel() for axes in both.plot().figure.axes] == ["n", "m"]
+    assert [len(axes.lines) for axes in both.answer.plot().figure.axes] == [1, 1]
+
+
 def test_integer_keys_are_labels_and_not_the_number_that_is_drawn(planes):
     result = ask(planes, "SELECT year, 2 * COUNT(DISTINCT plane) AS twice FROM source GROUP BY year ORDER BY year DESC")
     axes = result.plot().figure.axes[0]
@@ -94,7 +107,7 @@ def test_reports_and_pages_draw_the_rows_of_the_result(planes):
     comments = re.findall(
         r"<!-- ([A-D]{2})(?: \(unreliable\))? -->", svg
     )  # matplotlib writes each text as a comment beside its glyphs
-    assert comments == ["BB", "DD", "AA"]
+    assert comments == ["BB", "DD", "AA"] * 2  # a panel for percent, and one for planes
     stored = StoredAnswer(text=result.answer.stored(), statement=parse_sql(SORTED, user="plane", contributions=1))
     parts = ShowAnswer(stored).result()
     assert [chart["name"] for chart in parts.charts] == ["percent", "planes"]

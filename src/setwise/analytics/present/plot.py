@@ -106,7 +106,7 @@ def measure_of_bars(answer: "PrivateAnswer") -> str:
     """Return the text at the axis of values of a picture, which says what the bars measure.
 
     The text is the answer's heading if the answer has a single count per group, one statistic, or only quantiles.
-    Otherwise the text is the name of the first statistic, because the bars show only this one.
+    Otherwise the text is the name of the first statistic, because the bars of `bars_of` show only this one.
     """
     several = len(answer.statistics) > 1 and answer.kind != "quantile"
     return answer.statistics[0] if several else answer.heading
@@ -198,50 +198,93 @@ class Picture:
 def plot_answer(answer: "PrivateAnswer", path: str | None, caption: Caption | None = None) -> Picture:
     """Draw the groups of an answer as bars with error bars, or as a line if their labels are times; return the picture.
 
-    `caption` has the title and the name of the axis of groups; with None they are taken from the answer. The picture is
-    also written to the file `path`, unless `path` is None.
+    Several statistics have a panel each. `caption` has the title and the name of the axis of groups; with None they are
+    taken from the answer. The picture is also written to the file `path`, unless `path` is None.
+    """
+    return plot_charts(charts_of(answer), answer, path, caption=caption or Caption(groups=answer.groups))
+
+
+def charts_of(answer: "PrivateAnswer") -> list[Chart]:
+    """Return the charts that show `answer`, which was not asked for in SQL: one for each statistic.
+
+    Several quantiles share one chart, because all of them are values of the same column.
     """
     bars = bars_of(answer)
-    chart = Chart(name=measure_of_bars(answer), bars=bars, over_time=is_over_time(bars, answer.axes))
-    return plot_chart(chart, answer, path, caption=caption or Caption(groups=answer.groups))
+    over_time = is_over_time(bars, answer.axes)
+    if len(answer.statistics) < 2 or answer.kind == "quantile":
+        return [Chart(name=measure_of_bars(answer), bars=bars, over_time=over_time)]
+    labels = [bar.cells for bar in bars]
+    return [
+        Chart(
+            name=name,
+            bars=[
+                Bar(
+                    cells=cells,
+                    value=item.estimates[place].value,
+                    interval=item.estimates[place].interval,
+                    unreliable=item.estimates[place].unreliable,
+                )
+                for cells, item in zip(labels, answer.items, strict=True)
+            ],
+            over_time=over_time,
+        )
+        for place, name in enumerate(answer.statistics)
+    ]
 
 
-def plot_chart(
-    chart: Chart,
+def plot_charts(
+    charts: Sequence[Chart],
     answer: "PrivateAnswer",
     path: str | None,
     notes: Sequence[str] = (),
     *,
     caption: Caption | None = None,
 ) -> Picture:
-    """Draw `chart`, whose numbers are in `answer` or were computed from it, and return the picture.
+    """Draw `charts`, whose numbers are in `answer` or were computed from it, and return the picture.
 
-    `caption` has the title and the name of the axis of groups. Below the picture stand the answer's sentences about its
-    numbers, then the sentences `notes`. The picture is also written to the file `path`, unless `path` is None.
+    The charts have the same labels; each is drawn in a panel of its own, below the one before it. `caption` has the
+    title and the name of the axis of groups. Below the picture stand the answer's sentences about its numbers, then the
+    sentences `notes`. The picture is also written to the file `path`, unless `path` is None.
     """
     caption = Caption() if caption is None else caption
     check_matplotlib()
     if path is not None:
         check_picture(path)
-    picture = (_lines if chart.over_time else _bars)(chart, answer, notes, caption)
+    picture = _draw_panels(charts, answer, notes, caption)
     if path is not None:
         picture.save(path)
     return picture
 
 
-def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: Caption) -> Picture:
-    """Return a picture of the values of `chart` as a line over time, with a band for their confidence intervals.
+def _draw_panels(charts: Sequence[Chart], answer: "PrivateAnswer", notes: Sequence[str], caption: Caption) -> Picture:
+    """Return a picture with a panel for each of `charts`: the values as a line over time, or the first 60 as bars.
 
     Below the picture stand the sentences of `answer` about its numbers, then the sentences `notes`. `caption` has the
-    title and the name of the axis of times.
+    title and the name of the axis of groups. Without a title, several panels are titled by the names of their charts.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    bars = sorted(chart.bars, key=lambda bar: bar.label)  # text order of time labels is their order in time
-    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
+    heights = [4.0 if chart.over_time else max(1.8, 1.2 + 0.3 * min(len(chart.bars), MOST_BARS)) for chart in charts]
+    figure = Figure(figsize=(8.0, sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    panels = figure.subplots(len(charts), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+    for axes, chart in zip(panels, charts, strict=True):
+        (_draw_line if chart.over_time else _draw_bars)(axes, chart, caption)
+        axes.spines[["top", "right"]].set_visible(False)
+    shown = charts[0].bars if charts[0].over_time else charts[0].bars[:MOST_BARS]
+    names = [chart.name for chart in charts]
+    title = caption.title or (f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "")
+    _annotate(figure, panels[0], shown, answer, notes, title)
+    return Picture(figure)
+
+
+def _draw_line(axes: "Axes", chart: Chart, caption: Caption) -> None:
+    """Draw the values of `chart` on `axes` as a line over time, with a band for their confidence intervals.
+
+    `caption` has the name of the axis of times.
+    """
+    bars = sorted(chart.bars, key=lambda bar: bar.label)  # text order of time labels is their order in time
     places = list(range(len(bars)))
     values = [bar.value or 0 for bar in bars]
     ends = [bar.interval or (value, value) for bar, value in zip(bars, values, strict=True)]
@@ -252,23 +295,14 @@ def _lines(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption:
     axes.set_ylim(bottom=min(0, *(low for low, _ in ends)))
     axes.set_ylabel(_wrap_text(chart.name, _HEADING_WIDTH // 2))
     axes.set_xlabel(_wrap_text(caption.axis, _HEADING_WIDTH))
-    _annotate(figure, axes, bars, answer, notes, caption.title)
-    return Picture(figure)
 
 
-def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: Caption) -> Picture:
-    """Return a picture of the first 60 values of `chart` (`MOST_BARS`) as bars with error bars for their intervals.
+def _draw_bars(axes: "Axes", chart: Chart, caption: Caption) -> None:
+    """Draw the first 60 values of `chart` (`MOST_BARS`) on `axes` as bars with error bars for their intervals.
 
-    Below the picture stand the sentences of `answer` about its numbers, then the sentences `notes`. `caption` has the
-    title and the name of the axis of groups.
+    `caption` has the name of the axis of groups.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     bars = chart.bars[:MOST_BARS]
-    figure = Figure(figsize=(8.0, max(1.8, 1.2 + 0.3 * len(bars))), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
     places = list(range(len(bars)))
     # Intervals in black: readable without colour.
     axes.barh(places, [bar.value or 0 for bar in bars], color=SKY_BLUE, height=0.72)
@@ -285,8 +319,6 @@ def _bars(chart: Chart, answer: "PrivateAnswer", notes: Sequence[str], caption: 
         axes.set_xticks([])
         axes.set_xlabel("in order; no counts were asked for" if bars else "no item passed the threshold")
     axes.set_ylabel(_wrap_text(caption.axis, _HEADING_WIDTH // 2))
-    _annotate(figure, axes, bars, answer, notes, caption.title)
-    return Picture(figure)
 
 
 def _annotate(
@@ -299,7 +331,7 @@ def _annotate(
 ) -> None:
     """Write `title` and the epsilon and delta of `answer` above a picture, and notes below it.
 
-    - `figure` and `axes` are matplotlib's, and `shown` are the bars in the picture.
+    - `figure` and `axes`, its first panel, are matplotlib's, and `shown` are the bars in this panel.
     - If `title` is empty, what the numbers measure is written in its place.
     - The notes say which rows are omitted and what the intervals promise; then come the sentences `notes`. If no bar
       has a value, there are no notes.
@@ -310,7 +342,6 @@ def _annotate(
     heading = answer.heading[:1].upper() + answer.heading[1:]
     cost = f"epsilon {rounded_up(answer.cost[0], 4)}, delta {rounded_up(answer.cost[1])}"
     axes.set_title(f"{_wrap_text(title or heading, _HEADING_WIDTH)}\n{cost}", fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def short_label(label: str) -> str:

@@ -168,7 +168,7 @@ class SqlAnswer(Exportable):
         ]
 
     def plot(self, path: str | Path | None = None, *, title: str = "", groups: Sequence[str] = ()) -> "Picture":
-        """Return a picture of the result's rows: the first column of numbers as bars, with their confidence intervals.
+        """Return a picture of the result's rows: a panel for each column of numbers, as bars with confidence intervals.
 
         The bars are in the order of the rows. If the groups are times, the picture is a line in the order of time
         instead.
@@ -176,12 +176,12 @@ class SqlAnswer(Exportable):
         - `title` is the title; "" takes a title that says what was measured.
         - `groups` are titles for the columns of labels; if it is empty, they have the names that SELECT gives them.
         """
-        from setwise.analytics.present.plot import Caption, plot_chart
+        from setwise.analytics.present.plot import Caption, plot_charts
 
         labels = tuple(groups) or tuple(output.name for output in self.outputs if output.is_label)
         written = None if path is None else str(path)
         caption = Caption(title=title, groups=labels)
-        return plot_chart(self.charts()[0], self.answer, written, self.notes, caption=caption)
+        return plot_charts(self.charts(), self.answer, written, self.notes, caption=caption)
 
     def charts(self) -> "list[Chart]":
         """Return the charts that show the result's rows, one for each column of numbers; quantiles share one chart.

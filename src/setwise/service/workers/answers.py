@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.html import table_columns
-from setwise.analytics.present.plot import Bar, Chart, bars_of, is_over_time, measure_of_bars
+from setwise.analytics.present.plot import Chart, charts_of
 from setwise.analytics.rows.expression import RowExpression
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.free.public_values import public_value
@@ -284,7 +284,7 @@ class ShowAnswer:
         result = None if statement is None else self.stored.sql_result(answer)
         table = answer.columns() if result is None else result.by_column()
         unreliable = (answer if result is None else result).unreliable_columns()
-        charts = _charts(answer) if result is None else result.charts()
+        charts = charts_of(answer) if result is None else result.charts()
         return AnswerParts(
             answer=replace(answer if result is None else result.answer, items=answer.items[:ROWS]),
             count=len(answer.items),
@@ -311,34 +311,6 @@ def _statistics(answer: PrivateAnswer, statement: Statement | None) -> list[str]
     if statement is None:
         return list(answer.statistics or ("count",))
     return [output.name for output in statement.outputs if output.statistic is not None or output.interval]
-
-
-def _charts(answer: PrivateAnswer) -> list[Chart]:
-    """Return the charts that the page of `answer` shows, one for each statistic; `answer` was not asked for in SQL.
-
-    Several quantiles share one chart, because all of them are values of the same column.
-    """
-    bars = bars_of(answer)
-    over_time = is_over_time(bars, answer.axes)
-    if len(answer.statistics) < 2 or answer.kind == "quantile":
-        return [Chart(name=measure_of_bars(answer), bars=bars, over_time=over_time)]
-    labels = [bar.cells for bar in bars]
-    return [
-        Chart(
-            name=name,
-            bars=[
-                Bar(
-                    cells=cells,
-                    value=item.estimates[place].value,
-                    interval=item.estimates[place].interval,
-                    unreliable=item.estimates[place].unreliable,
-                )
-                for cells, item in zip(labels, answer.items, strict=True)
-            ],
-            over_time=over_time,
-        )
-        for place, name in enumerate(answer.statistics)
-    ]
 
 
 def _first_bars(chart: Chart) -> list[dict[str, object]]:
