@@ -30,6 +30,7 @@ from setwise.analytics.sql.clauses import (
 )
 from setwise.analytics.sql.core import LARGEST_TOP, Core, Problems, SelectSource, StatementSettings, unique_after
 from setwise.analytics.sql.free.functions import check_aggregate
+from setwise.analytics.sql.free.intervals import released_table
 from setwise.analytics.sql.group_columns import GroupColumn, check_group, holds_times, may_be_null
 from setwise.analytics.sql.ratios import argument_of, argument_text, ratio_advice
 from setwise.analytics.sql.result import Output, unique_names
@@ -142,7 +143,7 @@ class CoreBuilder:
         fractions = any(map(core.has_fractions, range(len(core.query.groups))))
         direct = _direct(outputs, core.times) if plain and not fractions else None
         shell = exp.Select(expressions=[exp.alias_(node, name, quoted=True) for name, node in outputs])
-        shell.set("from_", exp.From(this=exp.to_table(self._name)))
+        shell.set("from_", exp.From(this=released_table(self._name)))
         if having is not None:
             shell.set("where", exp.Where(this=having))
         if qualify is not None:

@@ -21,6 +21,7 @@ from setwise.analytics.sql.clauses import own_nodes, subqueries_of
 from setwise.analytics.sql.core import CORE_PREFIX, Core, Problems, SelectSource, StatementSettings
 from setwise.analytics.sql.core_builder import CoreBuilder
 from setwise.analytics.sql.free.functions import check_free
+from setwise.analytics.sql.free.intervals import released_table
 from setwise.analytics.sql.free.public_values import PublicValue, table_names, with_common_tables
 from setwise.analytics.sql.free.series import is_constant_table, rewrite_series
 from setwise.analytics.sql.free.shell import Shell, shell_of
@@ -268,7 +269,7 @@ class StatementReader:
         twin = next((each for each in self._finished if replace(each, name=name, advice=core.advice) == core), None)
         if twin is not None and len(self._cores) == scalars:  # an equal SELECT is released once, and read twice
             self._cores.pop()
-            shell.set("from_", exp.From(this=exp.to_table(twin.name)))
+            shell.set("from_", exp.From(this=released_table(twin.name)))
             core = twin
         else:  # scalar subqueries run before the SELECT whose condition holds them
             self._cores[place:] = [*self._cores[place + 1 :], core]

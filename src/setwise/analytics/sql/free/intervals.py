@@ -85,6 +85,22 @@ def statistic_ends(column: exp.Column) -> HiddenColumns | None:
     return HiddenColumns(f"{name}_lower", f"{name}_upper", f"{name}_unreliable")
 
 
+_RELEASED = "released"
+"""The key in `meta` that marks a table of released rows; its name does not, as a public table may be called core_1."""
+
+
+def released_table(name: str) -> exp.Table:
+    """Return the node of a table of released (noisy) rows called `name`, for a FROM clause."""
+    table = exp.to_table(name)
+    table.meta[_RELEASED] = True
+    return table
+
+
+def is_released(node: exp.Expr | None) -> bool:
+    """Return whether `node`, an entry of FROM, is a table of released (noisy) rows, as `released_table` makes them."""
+    return isinstance(node, exp.Table) and bool(node.meta.get(_RELEASED))
+
+
 def _outside_subqueries(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield `node` and the syntax nodes below it, except those inside subqueries; subqueries themselves are yielded."""
     yield node
@@ -103,7 +119,7 @@ def _scalar_select(node: exp.Expr) -> exp.Expr | None:
         return None
     clauses = {name for name, value in inner.args.items() if value} - {"expressions", "from_"}
     table = inner.args["from_"].this if inner.args.get("from_") else None
-    return inner if not clauses and isinstance(table, exp.Table) and table.name.startswith("core_") else None
+    return inner if not clauses and is_released(table) else None
 
 
 def _scalar_selects(node: exp.Expr) -> list[exp.Expr] | None:

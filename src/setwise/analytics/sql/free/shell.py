@@ -17,6 +17,7 @@ from setwise.analytics.sql.free.intervals import (
     constant_number,
     count_sources,
     interval_ends,
+    is_released,
     statistic_ends,
     unreliable_condition,
 )
@@ -191,7 +192,7 @@ def _reads_released_rows(table: exp.Expr, tree: exp.Expr) -> bool:
     while waiting:
         for read in waiting.pop().find_all(exp.Table):
             name = read.name.lower()
-            if name.startswith("core_"):
+            if is_released(read):
                 return True
             if name in common and name not in seen:
                 seen.add(name)
@@ -425,9 +426,9 @@ def _names_key(column: exp.Column, select: exp.Expr, tree: exp.Expr) -> bool:
         inner = _joined_selects(column, select, tree)
         if inner:
             return _holds_column(inner, column, tree)
-    if isinstance(table, exp.Table) and table.name.startswith("core_"):
-        is_released = column.table == table.alias_or_name or not (column.table or select.args.get("joins"))
-        return is_released and column.name.startswith("g") and column.name[1:].isdecimal()
+    if table is not None and is_released(table):
+        is_own = column.table == table.alias_or_name or not (column.table or select.args.get("joins"))
+        return is_own and column.name.startswith("g") and column.name[1:].isdecimal()
     return _holds_column(_passed_selects(select, tree), column, tree)
 
 
@@ -494,7 +495,7 @@ def _columns_of(table: exp.Expr, tree: exp.Expr) -> ColumnEnds | None:
     None, and no function, if a row of `table` does not come from exactly one released (noisy) row. `tree` is the whole
     statement.
     """
-    if isinstance(table, exp.Table) and table.name.startswith("core_"):
+    if is_released(table):
         return statistic_ends
     passed = _selects_of(table, tree)
     if not passed or not _have_equal_columns(passed):
