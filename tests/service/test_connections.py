@@ -47,6 +47,15 @@ def is_ended(connection: socket.socket) -> bool:
     return True
 
 
+def received_until(connection: socket.socket, end: bytes) -> bytes:
+    """Return what the other side sends, up to and including `end`, or all that it sends if it ends the connection."""
+    connection.settimeout(PATIENCE)
+    received = b""
+    while end not in received and (more := connection.recv(10_000)):
+        received += more
+    return received
+
+
 def test_1100_half_open_connections_keep_nobody_waiting_and_fill_no_log(tmp_path: Path):
     mine = resource.getrlimit(resource.RLIMIT_NOFILE)
     if mine[1] != resource.RLIM_INFINITY and mine[1] < 2 * FILES:
@@ -99,6 +108,21 @@ def test_a_request_that_takes_long_is_not_cut_short(start: Callable[..., Replica
         time.sleep(0.6)
         slow.sendall(b"a=b")
         assert b"403" in slow.recv(10_000)
+
+
+def test_at_the_limit_a_request_that_was_sent_before_the_answer_to_the_one_before_it_is_not_cut_off(
+    start: Callable[..., Replica],
+):
+    """The connection counted as waiting while its second request ran, and made room for others."""
+    replica = start(connections=3)
+    with half_open(replica.url, 1) as (early,):
+        early.sendall(b"\r\nPOST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n")
+        assert b"200 OK" in received_until(early, b'"version"')
+        with half_open(replica.url, 2) as (first, _):
+            assert httpx.get(f"{replica.url}/api/v1/health").status_code == 200
+            assert is_ended(first)
+            early.sendall(b"a=b")
+            assert b"403" in received_until(early, b"403")
 
 
 def test_at_the_limit_the_connection_that_has_waited_longest_makes_room(start: Callable[..., Replica]):

@@ -176,10 +176,12 @@ class HttpConnection(H11Protocol):
     def on_response_complete(self) -> None:
         """Count the HTTP connection as waiting for a request again, now that the response is sent.
 
-        The server closes the connection if it stays idle.
+        The server closes the connection if it stays idle. If the client sent its next request before this response,
+        that request starts now, and the connection does not wait.
         """
-        self._waiting[self] = None
         super().on_response_complete()
+        if self.cycle is None or self.cycle.response_complete:
+            self._waiting[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting a closed HTTP connection among those that wait for a request.
