@@ -28,6 +28,29 @@ def test_months_are_listed_as_in_the_calendar(column: str, months: list[str]):
 
 
 @pytest.mark.parametrize(
+    ("keys", "is_sorted"),
+    [
+        (range(1, 13), True),
+        ([0, 6, 12, 23], True),
+        ([1, 2, 3, 4, 5], True),
+        ([2019, 2020, 2026], True),
+        ([3, 17, 802], False),
+        ([12, 2026], False),
+    ],
+)
+def test_small_integers_and_years_stand_in_their_own_order(keys: list[int], is_sorted: bool):
+    """The months of a column of integers came in the order of their counts: 3, 1, 7, 4."""
+    labels = [key for place, key in enumerate(keys) for _ in range(40 + 30 * ((place * 7) % 11))]
+    table = pa.table({"who": range(len(labels)), "key": labels})
+    with setwise.open(table, user="who", name="rows") as session:
+        answer = session.histogram(item="key", contributions=1, epsilon=50.0, delta=1e-6)
+        rows = session.sql("SELECT key, COUNT(DISTINCT who) AS n FROM rows GROUP BY key", epsilon=50, delta=1e-6).rows
+    by_count = [item.label for item in sorted(answer.items, key=lambda item: -item.count)]
+    assert list(answer.labels) == [row["key"] for row in rows] == (list(keys) if is_sorted else by_count)
+    assert list(keys) != by_count
+
+
+@pytest.mark.parametrize(
     "labels", [["9", "10"], ["Jan", "Peter"], ["2026-1", "other"], ["May"], [3, 2], [], ["2026-01-05", "2026-01-06"]]
 )
 def test_other_labels_are_not_taken_for_months(labels: list[object]):

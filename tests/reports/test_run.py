@@ -365,3 +365,15 @@ def test_a_report_on_a_catalog_tells_which_cells_are_not_read(folder, monkeypatc
     )
     assert run_command(monkeypatch, "towns.toml", "--key", "1") == 0
     assert "cities.csv: 200 of 600 cells of 'city' are not UTF-8" in capsys.readouterr().err
+
+
+def test_rows_that_are_not_printed_are_had_for_free_with_json(folder, monkeypatch, capsys):
+    """Below ten of twelve rows stood "and 2 more", with no way to see them."""
+    statement = "SELECT minutes, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY minutes"
+    question = f'[[questions]]\nname = "by_minute"\nsql = "{statement}"\ncontributions = 4\n'
+    (folder / "weekly.toml").write_text(REPORT.partition("[[questions]]")[0] + question)
+    run_command(monkeypatch, "weekly.toml", "--key", "monday", "--no-scan")
+    printed = capsys.readouterr().out
+    assert "and 50 more: the same command with --json prints all, at no cost" in printed
+    run_command(monkeypatch, "weekly.toml", "--key", "monday", "--no-scan", "--json")
+    assert len(json.loads(capsys.readouterr().out)["answers"]["by_minute"]["rows"]) == 60

@@ -177,7 +177,8 @@ def _print_answer(name: str, answer: "Answered", groups: "Sequence[str]") -> Non
         console.print(sql_table(answer, console.width, most=_MOST_ROWS))
         explained = answer.summary
     if len(answer) > _MOST_ROWS:
-        console.print(f"and {len(answer) - _MOST_ROWS:,} more", highlight=False)
+        left = len(answer) - _MOST_ROWS
+        console.print(f"and {left:,} more: the same command with --json prints all, at no cost", highlight=False)
     console.print(f"{explained}\n", markup=False, highlight=False, style="dim")
 
 

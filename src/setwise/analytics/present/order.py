@@ -52,14 +52,14 @@ def arrange_items(query: Query, axes: Sequence[Axis], items: Sequence[Item]) -> 
     """Return `items`, the items of the answer to `query`, in the order in which people read them.
 
     The items of a top k keep the order of their ranks. Other items are sorted ascending by their group keys, if these
-    are numbers, times or months; names keep the order that they have in `items`. `axes` says for each group column
-    whether its keys are names, numbers or times.
+    are numbers, times, months or small integers (`small_integers`); names keep the order that they have in `items`.
+    `axes` says for each group column whether its keys are names, numbers or times.
     """
     if query.k is not None or not items or any(len(_cells(item.label)) != len(axes) for item in items):
         return tuple(items)  # an answer without groups has one item, whose label is the name of a statistic
     columns = list(zip(*(_cells(item.label) for item in items), strict=True))
     months = [
-        month_numbers(name, cells) if axis is Axis.NAMES else {}
+        month_numbers(name, cells) or small_integers(cells) if axis is Axis.NAMES else {}
         for name, axis, cells in zip(query.groups, axes, columns, strict=True)
     ]
     if all(axis is Axis.NAMES for axis in axes) and not any(months):
@@ -123,6 +123,26 @@ def month_numbers(name: str, cells: Sequence[Cell]) -> dict[Cell, float]:
     if len(numbers) < len(texts) or len(texts) < 2 or (0 < plain < 12 and not is_named):
         return {}
     return numbers
+
+
+_SMALL_INTEGERS = (range(61), range(1900, 2101))
+"""Ranges of integers that are rarely identifiers: months, hours, minutes, ratings and grades; and years."""
+
+
+def small_integers(cells: Sequence[Cell]) -> dict[Cell, float]:
+    """Return each of `cells`, the group keys of a column of integers, as a number by which it is sorted; {} for others.
+
+    The keys must be integers that all lie from 0 to 60, as months, hours, weekdays and ratings do, or that are all
+    years from 1900 to 2100. Larger integers are often identifiers, which nobody reads in order. The result is {} also
+    for fewer than two different keys.
+
+    >>> small_integers([3, 1]), small_integers([2026, 2024, None]), small_integers([3, 802])
+    ({3: 3.0, 1: 1.0}, {2026: 2026.0, 2024: 2024.0}, {})
+    """
+    keys = [cell for cell in dict.fromkeys(cells) if cell is not None]
+    integers = [key for key in keys if isinstance(key, int) and not isinstance(key, bool)]
+    fits = len(keys) > 1 and any(all(key in numbers for key in integers) for numbers in _SMALL_INTEGERS)
+    return {key: float(key) for key in integers} if fits and len(integers) == len(keys) else {}
 
 
 @dataclass(frozen=True, slots=True, order=True)
