@@ -405,16 +405,22 @@ class BudgetRecord(TypedDict):
 class PlanRecord(TypedDict):
     """The largest cost of a question, and the accuracy that its answer is planned to have.
 
-    The last numbers, from `expected_error` to `shortfall`, are about the count or, if there is none, about the first
-    statistic. For a sum of euros, for example, they are in euros. They are None if the mechanism has no such number.
+    The numbers `expected_error` and `radius` are about the first count or, if there is none, about the first statistic
+    (of the last SELECT, if there are several). For a sum of euros, for example, they are in euros. Numbers are None if
+    the mechanism has no such number.
 
     - `mechanism`, `why`: the mechanism, and how it was chosen
+    - `accuracy`: how close the answer will be, in words: each statistic, in its own unit
     - `uses`, `epsilon`: the most runs of mechanisms that the question can spend, such as "pure:0.1x25" (25 runs), and
       their cost at `delta`
     - `interaction`, `method`, `statement`: what the analyst may choose after seeing answers, how the bounds in
       `epsilon` were computed, and the theorem that proves them
+    - `about`: the statistic that `expected_error` and `radius` are about, such as "counts" or "sums of price"
     - `expected_error`: the mean absolute error
-    - `radius`: a bound on the error that holds with probability `confidence`
+    - `radius`: a bound on the error that holds with probability `confidence`. For a quantile, it is the number of users
+      by which its rank may be off
+    - `threshold`: the number of a group that `detectable` and `shortfall` are about: "count", "sum of price", or
+      "number of users" if several statistics (or other ones) are asked for
     - `detectable`: the exact count that a private group needs to be shown with probability `confidence`. If only the
       groups with the highest counts can be shown, it is instead a difference: a group is shown with this probability if
       its count is at least this much above the highest count of the groups that cannot be shown
@@ -428,14 +434,17 @@ class PlanRecord(TypedDict):
 
     mechanism: Annotated[str, Example("unknown_gumbel")]
     why: Annotated[str, Example("unknown_gumbel: given by what is drawn from the account")]
+    accuracy: Annotated[str, Example("Counts within about 30 (with probability 95%)")]
     uses: UseTexts
     interaction: InteractionName
     epsilon: BracketRecord
     delta: Delta
     method: Method
     statement: Statement
+    about: Annotated[str, Example("counts", "the statistic that expected_error and radius are about")]
     expected_error: Annotated[float | None, Example(9.99)]
-    radius: Annotated[int | None, Example(30)]
+    radius: Annotated[int | float | None, Example(30)]
+    threshold: Annotated[str, Example("count", "the number of a group that detectable and shortfall are about")]
     detectable: Annotated[int | None, Example(None)]
     above_rank: Annotated[int | None, Example(None)]
     shortfall: Annotated[int | None, Example(214)]

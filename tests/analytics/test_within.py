@@ -9,9 +9,11 @@ import pytest
 import setwise
 from setwise.analytics.budget import Within
 from setwise.analytics.planning.within import widest_radius
-from setwise.analytics.query import Count, Mean, Query, Sum
+from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
+from setwise.analytics.statistics import Distinct, Variance
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.ledger.ledger import Ledger
+from setwise.mechanisms.planning.request import Total
 
 TABLE = pa.table(
     {"who": list(range(2000)) * 2, "page": ["home", "help"] * 2000, "minutes": [n % 60 for n in range(4000)]}
@@ -68,6 +70,57 @@ def test_the_interval_of_the_answer_is_as_narrow_as_asked_for(session):
     sql = session.sql("SELECT COUNT(DISTINCT who) AS n FROM t", within=10)
     assert sql.answer.epsilon == answer.epsilon
     assert session.explain("SELECT COUNT(DISTINCT who) AS n FROM t", within=10).epsilon == answer.epsilon
+
+
+PRICES = pa.table(
+    {
+        "who": [f"u{n % 500}" for n in range(4000)],
+        "page": [("home", "help")[n % 2] for n in range(4000)],
+        "price": [n % 97 / 7 for n in range(4000)],
+        "age": [n % 60 for n in range(4000)],
+    }
+)
+FLOATS, INTEGERS = Sum(column="price", low=0, high=200), Sum(column="age", low=-5, high=60)
+
+
+@pytest.mark.parametrize(
+    ("statistics", "item", "about"),
+    [
+        ((FLOATS,), None, "sums of price"),
+        ((FLOATS,), "page", "sums of price"),
+        ((Sum(column="price", low=-3, high=40, step=0.5),), None, "sums of price"),
+        ((Sum(column="age", low=0, high=60, step=5),), "page", "sums of age"),
+        ((INTEGERS,), None, "sums of age"),
+        ((Sum(column="age", low=0, high=60),), "page", "sums of age"),
+        ((Sum(column="age", low=0, high=2**45),), None, "sums of age"),
+        ((FLOATS, Count(most=5)), None, "counts"),
+        ((FLOATS, Count()), "page", "counts"),
+        ((Mean(column="price", low=0, high=20), FLOATS), None, "means of price"),
+        ((FLOATS, Mean(column="price", low=0, high=20)), "page", "sums of price"),
+        ((INTEGERS, Quantile(column="price", low=0, high=20)), None, "sums of age"),
+        ((Variance(column="age", low=0, high=60, per_user=3), FLOATS), None, "variances of age"),
+        ((Distinct(column="age", per_user=6),), None, "distinct values of age"),
+    ],
+)
+def test_a_preview_is_as_wide_as_the_intervals_of_its_answer(statistics, item, about):
+    """The radius of a sum was in rounding steps: 10,632 where the intervals of the answer were within 531.6."""
+    query = Query(statistics=statistics, item=item, contributions=None if item is None else 2)
+    with setwise.open(PRICES, user="who", name="t") as opened:
+        budget = Total(epsilon=Fraction(2), delta=Fraction(1, 10**6))
+        plan = opened.preview(query, budget)
+        answer = opened.ask(query, budget)
+    assert (plan.accuracy.about, plan.to_dict()["about"]) == (about, about)
+    place = [statistic.subject for statistic in statistics].index(about)
+    if isinstance(statistics[place], Mean | Variance):  # whose intervals depend on the group
+        assert (plan.error.radius, plan.error.expected_error) == (None, None)
+        return
+    assert 0 < plan.error.expected_error < plan.error.radius
+    for group in answer.items:
+        low, high = group.estimates[place].interval if group.estimates else group.interval
+        assert high - low == pytest.approx(2 * plan.error.radius)
+    text = plan.accuracy.text.lower()
+    assert all(f"{statistic.subject} within" in text for statistic in statistics if isinstance(statistic, Sum))
+    assert (f"groups with a {plan.accuracy.threshold} of at least about" in text) == (item is not None)
 
 
 def test_the_interval_of_a_mean_is_as_narrow_as_asked_for_in_groups_of_a_thousand(session):

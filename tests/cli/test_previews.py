@@ -1,5 +1,6 @@
 """A preview begins in words: what is released, how accurate it will be and what it costs; the mechanism on request."""
 
+import json
 import re
 
 import pytest
@@ -46,6 +47,30 @@ def test_a_preview_of_a_count_states_its_radius(flights, shown):
         "released Number of users accuracy Counts within about 3 (with probability 95%) cost At most epsilon 1" in text
     )
     assert "except" not in text
+
+
+def test_a_preview_names_each_statistic_in_its_own_unit(tmp_path, shown):
+    """It called sums and distinct values counts, and stated the error of a sum in rounding steps."""
+    rows = "".join(f"u{user},{user % 7}.5,p{user % 9}\n" for user in range(60))
+    (tmp_path / "sales.csv").write_text(f"user,price,page\n{rows}")
+    words = (str(tmp_path / "sales.csv"), "--user", "user", "--epsilon", "1", "--preview")
+    sums = ("sum", *words, "--value", "price", "--low", "0", "--high", "200")
+    assert "accuracy Sums of price within ±599.2 (with probability 95% each) cost" in shown(*sums)
+    assert "error sums of price off by 200 on average, within ±599.2 with" in shown(*sums, "--details")
+    plan = json.loads(shown(*sums, "--json"))
+    assert (plan["about"], plan["radius"]) == ("sums of price", 599.2)
+    assert plan["accuracy"] == "Sums of price within ±599.2 (with probability 95% each)"
+    assert "accuracy Distinct values of page within ±15" in shown(
+        "distinct", *words, "--value", "page", "--per-user", "5"
+    )
+    several = "SELECT SUM(price, contribution_bounds_per_group => (0, 10)) AS s, COUNT(DISTINCT user) AS n FROM sales"
+    table = ("--table", f"sales={words[0]}", *words[1:-1])
+    assert re.search(
+        r"accuracy Sums of price within ±[\d.]+, counts within ±\d+ \(", shown("sql", f"EXPLAIN {several}", *table)
+    )
+    both = "SELECT (SELECT COUNT(*) FROM sales) AS n, (SELECT COUNT(DISTINCT page) FROM sales) AS d"
+    pair = shown("sql", f"EXPLAIN {both}", *table)
+    assert re.search(r"user count: counts within about [\d,]+ \(.*: distinct values of page within ±", pair)
 
 
 def test_a_preview_and_its_answer_name_the_same_exact_count_of_a_shown_group(flights, shown):

@@ -9,7 +9,7 @@ import typer
 from setwise.accounting.promises import epsilon_at_delta, rounded_up
 from setwise.cli.options import ledger_url
 from setwise.cli.output import AsJson, print_json, print_table
-from setwise.cli.preview import PREVIEW_TITLE, accuracy_in_words
+from setwise.cli.preview import PREVIEW_TITLE
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
     for question, total, plan in zip(report.questions, priced.totals, priced.plans, strict=True):
         budget = f"epsilon {rounded_up(float(total.epsilon), 3)}, delta {rounded_up(float(total.delta), 3)}"
         alone = f"{budget}, by itself {rounded_up(plan.epsilon.upper, 3)}"
-        rows.append((question.name, f"{accuracy_in_words(plan)}. {plan.mechanism}: {alone}"))
+        rows.append((question.name, f"{plan.accuracy.text}. {plan.mechanism}: {alone}"))
     print_table(PREVIEW_TITLE, rows)
 
 

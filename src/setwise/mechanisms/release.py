@@ -246,6 +246,9 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 class ErrorEstimate:
     """The expected error of noisy counts, in units of a count; it follows from parameters before any data is read.
 
+    For other statistics, `expected_error` and `radius` are in the statistic's own unit, and the other numbers are about
+    counts of users.
+
     - `expected_error` is the mean absolute noise of a count.
     - `radius` is the distance from a noisy count to the lower end of its interval. (Just above a threshold, intervals
       extend further down.)
@@ -266,7 +269,7 @@ class ErrorEstimate:
 
     confidence: Fraction
     expected_error: float | None = None
-    radius: int | None = None
+    radius: float | None = None
     detectable: int | None = None
     above_rank: int | None = None
     shortfall: int | None = None

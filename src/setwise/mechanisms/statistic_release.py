@@ -174,7 +174,7 @@ class StatisticRelease(ABC):
         """
         del statistics
 
-    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
+    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[float | None, float | None]:
         """Return the expected error of this statistic: (half-width of its interval, mean absolute error).
 
         Values are rounded to multiples of some step before they are added up; both errors are numbers of steps. An

@@ -388,7 +388,7 @@ class UsersFound(StatisticRelease):
         del counts, pick
         return self
 
-    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
+    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[float | None, float | None]:
         """Return (radius of the interval, mean absolute error) of the noisy numbers of users, both in users.
 
         The release that finds the groups also counts their users, so both numbers are those of `discovery`, the

@@ -6,7 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from setwise.analytics.query import Quantile, Query
-from setwise.analytics.statistics import Statistic
+from setwise.analytics.statistics import Count, Statistic
+from setwise.analytics.statistics.parameters import radius_text, whole_or_float
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.statistics import StatisticsChoice
 from setwise.mechanisms.release import AT_BOUND, UNRELIABLE, ErrorEstimate, Estimate, Item
@@ -19,25 +20,35 @@ def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
     return [statistic.release(statistics) for statistic in statistics]
 
 
-def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
-    """Return the expected error of the planned mechanism `choice`, computed without reading rows.
+def main_statistic(query: Query) -> int:
+    """Return the index of the statistic of `query` that a plan's error is about: the first count, or else the first."""
+    return next((place for place, statistic in enumerate(query.statistics) if isinstance(statistic, Count)), 0)
 
-    Two fields of the result are about the query's first statistic, and None if they depend on the rows:
+
+def statistics_error(query: Query, choice: StatisticsChoice) -> ErrorEstimate:
+    """Return the expected error of the mechanism `choice` that was planned for `query`, without reading rows.
+
+    Two fields of the result are about the query's main statistic (`main_statistic`), in its own unit, and None if they
+    depend on the rows:
     - `expected_error` is its mean error.
     - `radius` is the half-width of its intervals.
 
     Three fields are about finding private groups, and None if no private group has to be found:
-    - `detectable` is the count that a group needs to be found, in addition to that of the group of rank `above_rank`.
+    - `detectable` is the count that a group needs to be found. If `above_rank` is not None, only the groups with the
+      highest counts can be found, and `detectable` is a difference: by how much the group's count must be above that
+      of the group of the rank `above_rank`.
     - `shortfall` is for groups that are selected because of high noisy counts: by how much the exact count of such a
-      group may be below the highest count.
+      group may be below that of a group that was not selected.
     """
     discovery = choice.mechanism.discovery
     discovery_error = None if discovery is None else discovery.preview()
-    radius, error = choice.mechanism.statistics[0].error(discovery_error, CONFIDENCE)
+    main = main_statistic(query)
+    unit = query.statistics[main].error_unit
+    radius, error = choice.mechanism.statistics[main].error(discovery_error, CONFIDENCE)
     return ErrorEstimate(
         confidence=CONFIDENCE,
-        expected_error=error,
-        radius=radius,
+        expected_error=None if error is None else float(unit) * error,
+        radius=None if radius is None else whole_or_float(unit * Fraction(radius)),
         detectable=None if discovery_error is None else discovery_error.detectable,
         above_rank=None if discovery_error is None else discovery_error.above_rank,
         shortfall=None if discovery_error is None else discovery_error.shortfall,
@@ -150,6 +161,16 @@ def reliability_note(query: Query, items: Sequence[Item]) -> str:
     return " ".join(sentence for sentence, is_needed in ((UNRELIABLE, noisy), (AT_BOUND, at_bound)) if is_needed)
 
 
+def _found_within(choice: StatisticsChoice) -> str:
+    """Return a phrase such as " within ±12" about the numbers of users from the search for groups; "" if not known.
+
+    `choice` is the planned mechanism.
+    """
+    discovery = choice.mechanism.discovery
+    radius = None if discovery is None else discovery.preview().radius
+    return "" if radius is None else f" within ±{radius_text(Fraction(radius))}"
+
+
 def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
     """Return a text that says how close each statistic of `query` will be to its exact value; no row is read.
 
@@ -160,7 +181,7 @@ def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
     for statistic, release in zip(query.statistics, choice.mechanism.statistics, strict=True):
         radius = statistic.planned_radius(release)
         if radius is None:
-            parts.append("users as the groups were found")
+            parts.append(f"users{_found_within(choice)} as the groups were found")
         elif (key := statistic.planned_together()) is None:
             parts.append(statistic.planned_words([radius]))
         else:

@@ -13,6 +13,7 @@ from typing import Protocol
 from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction
 from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.budget import AskedBudget, Budget, Draws, Within
+from setwise.analytics.planning.accuracy import Accuracy
 from setwise.analytics.planning.charges import promise_of
 from setwise.analytics.planning.plan import ExecutablePlan, Plan, draft_plan, plan_query
 from setwise.analytics.planning.within import DEFAULT_CEILING, plan_within
@@ -359,5 +360,6 @@ def _join_plans(plans: Sequence[ExecutablePlan], budget: Budget, status: Account
         method=overall.method,
         statement=overall.statement,
         why=f"{len(plans)} SELECTs over private rows, priced together: {last.why}",
+        accuracy=Accuracy.of_all([planned.plan.accuracy for planned in plans]),
         alone=alone,
     )

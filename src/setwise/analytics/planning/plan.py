@@ -23,6 +23,7 @@ from setwise.analytics.planning.account_mechanism import (
     mechanism_from_draws,
     statistics_from_draws,
 )
+from setwise.analytics.planning.accuracy import Accuracy
 from setwise.analytics.planning.bounds_search import (
     COARSE_STEPS,
     FINE_STEPS,
@@ -71,7 +72,7 @@ class Plan:
     - `delta` is the delta of the account that pays, or else the delta of the question.
     - `interaction` says what an analyst may choose after seeing answers without breaking the promise.
     - `method` names the computation of `epsilon`, and `statement` the theorem behind it.
-    - `error` is the expected error.
+    - `error` is the expected error, and `accuracy` says in words how close the answer will be.
     - `alone` is the cost of `uses` as (epsilon, delta) at the question's own delta, which may differ from the
       account's. It is None unless an account pays and the question states an epsilon.
     """
@@ -85,36 +86,40 @@ class Plan:
     statement: str
     error: ErrorEstimate
     why: str
+    accuracy: Accuracy
     alone: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         uses = "  ".join(format_use(use) for use in self.uses)
         return f"{self.mechanism}, at most {uses}; {self.why}"
 
-    def with_count_error(self, counted: ErrorEstimate) -> "Plan":
+    def with_count_error(self, counted: ErrorEstimate, query: Query) -> "Plan":
         """Return this plan with the expected error `counted` in place of the error that was planned for its counts.
 
         A plan may find groups first and count them afterwards. If the groups found show that a user may be limited to
-        fewer groups than planned, the counts need less noise. The caller then states the smaller error: in the field
-        `error`, and in words in `why`.
+        fewer groups than planned, the counts need less noise. The caller then states the smaller error of the answer to
+        `query`: in the field `error`, and in words in `why` and `accuracy`.
         """
         error = replace(self.error, expected_error=counted.expected_error, radius=counted.radius)
         why = self.why.replace(count_error_in_words(self.error), count_error_in_words(error))
-        return replace(self, error=error, why=why)
+        return replace(self, error=error, why=why, accuracy=Accuracy.of(query, error, self.mechanism, why))
 
     def to_dict(self) -> "PlanRecord":
         """Return the plan as the JSON object that the command line and the service show; `from_dict` reads it."""
         return {
             "mechanism": self.mechanism,
             "why": self.why,
+            "accuracy": self.accuracy.text,
             "uses": [format_use(use) for use in self.uses],
             "interaction": str(self.interaction),
             "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
             "delta": self.delta,
             "method": self.method,
             "statement": self.statement,
+            "about": self.accuracy.about,
             "expected_error": self.error.expected_error,
             "radius": self.error.radius,
+            "threshold": self.accuracy.threshold,
             "detectable": self.error.detectable,
             "above_rank": self.error.above_rank,
             "shortfall": self.error.shortfall,
@@ -129,6 +134,7 @@ class Plan:
         return cls(
             mechanism=record["mechanism"],
             why=record["why"],
+            accuracy=Accuracy(text=record["accuracy"], about=record["about"], threshold=record["threshold"]),
             uses=tuple(parse_use(use) for use in record["uses"]),
             interaction=Interaction.parse(record["interaction"]),
             epsilon=Bracket(record["epsilon"]["lower"], record["epsilon"]["upper"]),
@@ -237,7 +243,7 @@ class ExecutablePlan:
                 query = replace(self.query, contributions=bound) if bound < counts.contributions else self.query
                 aggregation = replace(aggregation, contributions=query.contributions)
                 mechanism = counts.over(discovery)
-                counted = self.plan.with_count_error(mechanism.preview(self.plan.error.confidence))
+                counted = self.plan.with_count_error(mechanism.preview(self.plan.error.confidence), query)
                 return replace(self, query=query, plan=counted, mechanism=mechanism, aggregation=aggregation)
             case GroupStatistics() as statistics:
                 users = discovery.counted_users(self.query.contributions)
@@ -395,7 +401,7 @@ def draft_plan(query: Query, total: Total, user: str, schema: Schema) -> Plan:
     if search is None:
         return plan_query(query, total, user, schema, None).plan
     overall, delta, alone = promise_within(search.uses(), total, None)
-    return _plan("auto", search.uses(), overall, delta, _UNKNOWN_ERROR, "", alone)
+    return _plan("auto", search.uses(), overall, delta, _UNKNOWN_ERROR, "", Accuracy.of_examples([], ""), alone)
 
 
 def _check_encodable(query: Query) -> None:
@@ -424,17 +430,22 @@ def _with_search(
     """
     overall, delta, alone = charge = promise_within(search.uses(), total, status)
     costliest, steps = _plan_costliest(search, user, schema, where, charge)
+    examples = _plan_examples(search, user, schema, where, charge, steps)
     words = f"bounds are found first, within a tenth of epsilon; then {costliest.plan.mechanism}"
-    words += _example_errors(search, user, schema, where, charge, steps)
-    plan = _plan(f"auto+{costliest.plan.mechanism}", search.uses(), overall, delta, _UNKNOWN_ERROR, words, alone)
+    words += "".join(f"; {assumed}: {example.why}" for assumed, example in examples)
+    accuracy = Accuracy.of_examples([(assumed, example.accuracy) for assumed, example in examples], words)
+    name = f"auto+{costliest.plan.mechanism}"
+    plan = _plan(name, search.uses(), overall, delta, _UNKNOWN_ERROR, words, accuracy, alone)
     before = BoundsSearch(
         search=search, aggregation=search.aggregation(costliest.aggregation), user=user, schema=schema, steps=steps
     )
     return replace(costliest, query=search.query, plan=plan, search=before)
 
 
-def _example_errors(search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge, steps: int) -> str:
-    """Return text for a preview: the expected error of the answer for one or two examples of bounds.
+def _plan_examples(
+    search: Search, user: str, schema: Schema, where: Filter | None, charge: Charge, steps: int
+) -> list[tuple[str, Plan]]:
+    """Return, for a preview, one or two pairs: a phrase that states example bounds, and the plan with these bounds.
 
     The bounds themselves are not known yet, because a private search finds them after the charge. Examples for which
     planning fails are left out.
@@ -445,12 +456,12 @@ def _example_errors(search: Search, user: str, schema: Schema, where: Filter | N
     - `where` is the parsed filter, or None.
     - `charge` is the cost of search and answer together.
     """
-    phrases = []
+    plans = []
     for example, assumed in example_queries(search.query, steps):
         with suppress(InvalidParameter):
             planned = plan_query(example, search.remaining, user, schema, None, where, charge)
-            phrases.append(f"; {assumed}: {planned.plan.why}")
-    return "".join(phrases)
+            plans.append((assumed, planned.plan))
+    return plans
 
 
 def _plan_costliest(
@@ -560,17 +571,18 @@ def _from_total(
     if query.counted is None:
         choice = plan_statistics(bounds, total, releases_of(query.statistics), certified=charge is None)
         mechanism, name, shows_counts = choice.mechanism, choice.name, True
-        error, why = statistics_error(choice), f"{choice.name}: {statistics_in_words(query, choice)}"
+        error, close = statistics_error(query, choice), statistics_in_words(query, choice)
+        why = f"{choice.name}: {close}"
     else:
         best = plan(bounds, total)
-        mechanism, name, why = best.mechanism, best.name, best.why
+        mechanism, name, why, close = best.mechanism, best.name, _in_sums(best.why, query), ""
         shows_counts = total.counts is not CountNoise.NONE
         error = best.preview if shows_counts else replace(best.preview, expected_error=None, radius=None)
     uses = merged(mechanism.guarantees())
     overall, delta, alone = charge or promise_within(uses, total, status)
     return ExecutablePlan(
         query=query,
-        plan=_plan(name, uses, overall, delta, error, why, alone),
+        plan=_plan(name, uses, overall, delta, error, why, Accuracy.of(query, error, name, why, close), alone),
         aggregation=aggregation,
         mechanism=mechanism,
         shows_counts=shows_counts,
@@ -590,9 +602,10 @@ def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: Ac
     choice_note = f"{drawn.name}: given by what is drawn from the account"
     if isinstance(drawn.mechanism, GroupStatistics):
         choice = StatisticsChoice(mechanism=drawn.mechanism, name=drawn.name, discovery=None)
-        error, why = statistics_error(choice), f"{choice_note}; {statistics_in_words(query, choice)}"
+        error, close = statistics_error(query, choice), statistics_in_words(query, choice)
+        why = f"{choice_note}; {close}"
     else:
-        error, why = drawn.mechanism.preview(), choice_note
+        error, why, close = drawn.mechanism.preview(), choice_note, ""
     names = dict(drawn.account_names)
     uses = merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
     interaction = Interaction.ADAPTIVE
@@ -600,14 +613,25 @@ def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: Ac
         interaction = Interaction.SETWISE
         check_registered(uses, status)
     overall = certified_price(uses, status.delta, interaction)
+    accuracy = Accuracy.of(query, error, drawn.name, why, close)
     return ExecutablePlan(
         query=query,
-        plan=_plan(drawn.name, uses, overall, status.delta, error, why),
+        plan=_plan(drawn.name, uses, overall, status.delta, error, why, accuracy),
         aggregation=aggregation,
         mechanism=drawn.mechanism,
         shows_counts=draws.counts is not None,
         account_names=drawn.account_names,
     )
+
+
+def _in_sums(why: str, query: Query) -> str:
+    """Return `why`, the text that compares mechanisms for counts, about sums if `query` ranks groups by sums."""
+    counted = query.counted
+    if counted is None or counted.column is None:
+        return why
+    sums = why.replace("counts off by", f"{counted.subject} off by")
+    sums = sums.replace("items whose count is", "items whose sum is")
+    return sums.replace("then counts the items found,", f"then adds up {counted.column} of the items found,")
 
 
 def _plan(
@@ -617,6 +641,7 @@ def _plan(
     delta: float,
     error: ErrorEstimate,
     why: str,
+    accuracy: Accuracy,
     alone: tuple[float, float] | None = None,
 ) -> Plan:
     return Plan(
@@ -629,5 +654,6 @@ def _plan(
         statement=overall.statement,
         error=error,
         why=why,
+        accuracy=accuracy,
         alone=alone,
     )

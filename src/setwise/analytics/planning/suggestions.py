@@ -150,7 +150,7 @@ def _lead(query: Query, total: Total, weighable: bool) -> _Lead | None:
     bounds = replace(query.bounds, weighable=weighable)
     try:
         if query.counted is None:
-            error = statistics_error(plan_statistics(bounds, total, releases_of(query.statistics)))
+            error = statistics_error(query, plan_statistics(bounds, total, releases_of(query.statistics)))
         else:
             error = plan(bounds, total).preview
     except SetwiseError:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
-from setwise.analytics.statistics.parameters import check_column, value_text
+from setwise.analytics.statistics.parameters import check_column, radius_text, value_text
 from setwise.analytics.statistics.search_measures import row_measure
 from setwise.analytics.statistics.statistic import AUTO, Statistic, bounded_reach
 from setwise.errors import InvalidParameter
@@ -126,10 +126,11 @@ class Count(Statistic):
     def with_dataset_bound(self, per_item: int | None) -> "Statistic":
         """Return this count with the dataset's limit on the rows of one user, if the question states no limit itself.
 
-        `per_item` is the limit that the dataset declares: the most rows of one user that count in a group. With it, a
-        count of users becomes a count of rows (unless the limit is 1, where both are the same), and a count with
-        `bounds` "auto" needs no private search for the limit. If `per_item` is None, the dataset declares no limit, and
-        the count is returned unchanged.
+        `per_item` is the limit that the dataset declares: the most rows of one user that count in a group; None if it
+        declares none. A question without a limit counts users, because a count of rows needs a limit. With the limit of
+        the dataset it counts rows, or still users if the limit is 1. A question that leaves the limit to a private
+        search (`bounds` "auto") takes the dataset's limit, and the search is not needed. Without a limit of the
+        dataset, the count is returned unchanged.
         """
         if self.most is not None or (self.is_auto and per_item is None):
             return self
@@ -159,6 +160,11 @@ class Count(Statistic):
         """Return `estimate` unchanged: a count is already in users or rows, because counts are not rounded to steps."""
         return estimate
 
+    @property
+    def subject(self) -> str:
+        """The text "counts", or "counts of COLUMN" if nulls of a column are not counted."""
+        return "counts" if self.column is None else f"counts of {self.column}"
+
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in users or rows, of the 95% interval that this count is planned to have.
 
@@ -172,7 +178,7 @@ class Count(Statistic):
 
         `radii` has one entry, the half-width of the planned 95% interval, in users or rows.
         """
-        return f"counts within ±{float(radii[0]):,g}"
+        return f"{self.subject} within ±{radius_text(radii[0])}"
 
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: what this count counts, and how many rows of one user count at most.

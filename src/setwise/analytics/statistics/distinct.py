@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.statistics.count import LARGEST_FOUND, total_radius
-from setwise.analytics.statistics.parameters import check_column
+from setwise.analytics.statistics.parameters import check_column, radius_text
 from setwise.analytics.statistics.search_measures import distinct_measure
 from setwise.analytics.statistics.statistic import Statistic, bounded_reach
 from setwise.errors import InvalidParameter
@@ -128,6 +128,11 @@ class Distinct(Statistic):
         # If a negative upper end were only raised to 0, the interval would state that the exact number is 0.
         return Estimate(value=value, interval=(shown_count(lower), upper + value - estimate.value))
 
+    @property
+    def subject(self) -> str:
+        """The text "distinct values of COLUMN"."""
+        return f"distinct values of {self.column}"
+
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in distinct values, of the 95% interval that this count is planned to have.
 
@@ -141,7 +146,7 @@ class Distinct(Statistic):
 
         `radii` has one entry, the half-width of the planned 95% interval, in distinct values.
         """
-        return f"distinct values of {self.column} within ±{float(radii[0]):,g}"
+        return f"{self.subject} within ±{radius_text(radii[0])}"
 
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: which distinct values are counted, and how many of them one user keeps at most.

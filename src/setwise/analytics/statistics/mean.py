@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.statistics.estimates import HALF, covers_share, scale_estimate
-from setwise.analytics.statistics.parameters import Number, check_column
+from setwise.analytics.statistics.parameters import Number, check_column, radius_text
 from setwise.analytics.statistics.statistic import (
     GROUP_BOUNDS,
     SOME_USERS,
@@ -135,6 +135,11 @@ class Mean(BoundedStatistic):
         lower, upper = (min(max(end, least), most) for end in unclipped.interval)
         return Estimate(value=min(max(unclipped.value, least), most), interval=(lower, upper))
 
+    @property
+    def subject(self) -> str:
+        """The text "means of COLUMN"."""
+        return f"means of {self.column}"
+
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width, in units of the column, of the 95% interval that this mean is planned to have.
 
@@ -156,7 +161,7 @@ class Mean(BoundedStatistic):
         `radii` has one entry, the half-width of the planned 95% interval, in units of the column.
         """
         over = f"{SOME_USERS:,} {'users' if self.per_user is None else 'rows'}"
-        return f"a mean of {self.column} over {over} within ±{float(radii[0]):.3g}"
+        return f"a mean of {self.column} over {over} within ±{radius_text(radii[0])}"
 
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: whether the mean is over users or rows, and to which bounds values are clipped.
@@ -201,11 +206,6 @@ class Mean(BoundedStatistic):
             or (not is_precise and noise_may_dominate(estimate.value, estimate.interval))
         )
 
-    @property
-    def most_rows(self) -> int | None:
-        """The most rows of a user that count in a group; None for a mean over users, in which each user counts once."""
-        return self.per_user
-
     def is_at_bound(self, estimate: "Estimate") -> bool:
         """Return whether the mean `estimate`, in units of the column, may be one of the clipping bounds.
 
@@ -221,11 +221,16 @@ class Mean(BoundedStatistic):
         return estimate.value - low <= near or high - estimate.value <= near
 
     @property
-    def clipped_values(self) -> str:
-        """The beginning of a sentence that says which values the mean clips to which bounds.
+    def most_rows(self) -> int | None:
+        """The most rows of a user that count in a group; None for a mean over users, in which each user counts once."""
+        return self.per_user
 
-        For a mean over rows it is "each row's age is clipped to 0 .. 120". For a mean over users, it begins with "each
-        user's own mean of age" instead.
+    @property
+    def clipped_values(self) -> str:
+        """A clause for sentences below an answer, which says what is clipped and to which bounds.
+
+        For a mean over rows it is, for example, "each row's age is clipped to 0 .. 120", and for a mean over users
+        "each user's own mean of age is clipped to 0 .. 120".
         """
         values = f"each user's own mean of {self.column}" if self.per_user is None else f"each row's {self.column}"
         return f"{values} is clipped to {self.clip_text()}"

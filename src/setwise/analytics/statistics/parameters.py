@@ -106,6 +106,20 @@ def number_text(value: Fraction) -> str:
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):g}"
 
 
+def radius_text(radius: Fraction) -> str:
+    """Return the half-width `radius` of intervals as text: whole numbers in full, others rounded up.
+
+    Numbers below 1,000 that are not whole have four significant digits, and larger ones have no decimals.
+
+    >>> radius_text(Fraction(1063200)), radius_text(Fraction(21264, 10)), radius_text(Fraction(70601, 10000))
+    ('1,063,200', '2,127', '7.061')
+    """
+    if radius.denominator == 1 or radius >= 1000:
+        return f"{math.ceil(radius):,}"
+    unit = Fraction(10) ** (math.floor(math.log10(radius)) - 3)
+    return f"{float(math.ceil(radius / unit) * unit):g}"
+
+
 def range_text(low: Fraction, high: Fraction, *, is_found: bool) -> str:
     """Return the bounds `low` and `high` as text, as in "0 .. 5".
 

@@ -189,6 +189,11 @@ class Quantile(BoundedStatistic):
         )
         return Estimate(value=whole_or_float(value))
 
+    @property
+    def subject(self) -> str:
+        """The text "quantiles of COLUMN, in users of rank", because noise moves the rank of a quantile."""
+        return f"quantiles of {self.column}, in users of rank"
+
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return by how many users the rank of the released value is off at most, with probability 95%; never None.
 

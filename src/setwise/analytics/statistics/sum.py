@@ -9,7 +9,14 @@ from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.count import noisy_total, total_radius
 from setwise.analytics.statistics.estimates import scale_estimate
-from setwise.analytics.statistics.parameters import Number, check_column, exact_number, number_text, radius_text, whole_or_float
+from setwise.analytics.statistics.parameters import (
+    Number,
+    check_column,
+    exact_number,
+    number_text,
+    radius_text,
+    whole_or_float,
+)
 from setwise.analytics.statistics.search_measures import doubling_measure
 from setwise.analytics.statistics.statistic import (
     AUTO,

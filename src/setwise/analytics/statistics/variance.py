@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Schema
 from setwise.analytics.statistics.estimates import HALF, covers_share
-from setwise.analytics.statistics.parameters import Number, check_column
+from setwise.analytics.statistics.parameters import Number, check_column, radius_text
 from setwise.analytics.statistics.search_measures import extreme_measures, row_measure
 from setwise.analytics.statistics.statistic import (
     ROW_BOUNDS,
@@ -176,6 +176,11 @@ class Variance(BoundedStatistic):
         lower, upper = (convert(end) for end in estimate.interval)
         return Estimate(value=convert(estimate.value), interval=(lower, upper))
 
+    @property
+    def subject(self) -> str:
+        """The text "variances of COLUMN" or "standard deviations of COLUMN"."""
+        return f"{self.noun}s of {self.column}"
+
     def planned_radius(self, release: "StatisticRelease") -> Fraction | None:
         """Return the half-width of the 95% interval that this variance (or standard deviation) is planned to have.
 
@@ -202,7 +207,7 @@ class Variance(BoundedStatistic):
         95% interval.
         """
         over = f"{SOME_USERS:,} rows spread evenly between the bounds"
-        return f"a {self.noun} of {self.column} over {over} within ±{float(radii[0]):.3g}"
+        return f"a {self.noun} of {self.column} over {over} within ±{radius_text(radii[0])}"
 
     def description(self, together: Sequence[Statistic], where: str) -> str:
         """Return a text for headings: the statistic, the bounds of the clipping, and how many rows of a user count.

@@ -47,37 +47,20 @@ function sentence(message) {
   return message ? `${message[0].toUpperCase()}${message.slice(1).replace(/\.$/, "")}.` : null;
 }
 
-// How close the answer will be, in a sentence.
-function inWords(found) {
-  const most = (value) => value.toLocaleString("en");
-  const sentenced = (text) => text.replace(/^./, (first) => first.toUpperCase());
-  // Bounds that are still to be found: `why` has the errors for common bounds and for the largest that may be found.
-  const bounds = /(?:for example|with the largest limits that may be found), (if .*?): [\w+]+(?: as asked)?: (.*?)(?= \(found with| \(with prob|; next best|; with the largest limits|$)/g;
-  const counts = /finds items whose count is ([\d,]+) above those left out(?: \(from rank ([\d,]+) on\))?, counts off by \S+ on average, within ±([\d,]+)/;
-  const plus = (rank) => (rank ? ` (plus that of rank ${rank}, if there are so many groups)` : "");
-  const shownFrom = (count, rank) => `groups with a count of at least about ${count}${plus(rank)} are shown with probability ${Math.round(100 * found.confidence)}%`;
-  const inCounts = (_, count, rank, radius) => `counts within about ${radius}; ${shownFrom(count, rank)}`;
-  const examples = found.expected_error === null ? [...found.why.matchAll(bounds)].map((example) => `${example[1]}: ${example[2].replace(counts, inCounts)}.`) : [];
-  if (examples.length) return sentenced(examples.join(" The bounds are found first. At worst, "));
-  if (found.expected_error === null) return sentenced(found.why.replace(/^[^:]*: /, ""));
-  const close = found.radius === null ? `Counts off by about ${digits(found.expected_error, 3)}` : `Counts within about ${most(found.radius)}`;
-  return found.detectable === null ? `${close}.` : `${close}; ${shownFrom(most(found.detectable), found.above_rank && most(found.above_rank))}.`;
-}
-
 function showPreview(found) {
   const sure = `${Math.round(100 * found.confidence)} %`;
   const cost = found.alone ?? { epsilon: found.epsilon.upper, delta: found.delta }; // what the answer will state
   const facts = fact("Costs at most", element("strong", {}, `ε ${raised(cost.epsilon)}`), cost.delta ? ` at δ ${small(cost.delta)}` : "");
   const how = [element("dt", {}, "Drawn at most"), element("dd", { class: "chips" }, ...chips(found.uses, found.words))];
-  const counted = found.expected_error !== null; // means and quantiles are close in units of their own
-  if (counted) how.push(...fact("A count is off by", `about ${digits(found.expected_error, 3)}, and with ${sure} by at most ${found.radius?.toLocaleString("en") ?? "more"}`));
+  const counted = found.expected_error !== null; // quantiles are close in rank, and means depend on the sizes of groups
+  if (counted) how.push(...fact("Mean error", `of ${found.about}: about ${digits(found.expected_error, 3)}, and with ${sure} at most ${found.radius?.toLocaleString("en") ?? "more"}`));
   if (found.shortfall !== null) how.push(...fact("A pick misses the best", `by at most ${found.shortfall.toLocaleString("en")}, with ${sure}`));
   const above = found.above_rank ? ` above that of rank ${found.above_rank.toLocaleString("en")}` : "";
-  if (found.detectable !== null) how.push(...fact("Found with " + sure, `items whose count is at least ${found.detectable.toLocaleString("en")}${above}`));
+  if (found.detectable !== null) how.push(...fact("Found with " + sure, `items whose ${found.threshold} is at least ${found.detectable.toLocaleString("en")}${above}`));
   how.push(...fact("Mechanism", found.mechanism), ...fact("Why", found.why));
   const open = told.querySelector("details")?.open ?? false;
   const details = element("details", open ? { open: "" } : {}, element("summary", {}, "How it is done"), element("dl", { class: "facts" }, ...how));
-  const parts = [element("p", { class: "in-words" }, inWords(found)), element("dl", { class: "facts" }, ...facts), details];
+  const parts = [element("p", { class: "in-words" }, `${found.accuracy}.`), element("dl", { class: "facts" }, ...facts), details];
   const short = (question.account.kind === "setwise" ? missing(found) : null) ?? sentence(found.shortage);
   if (short) parts.push(element("p", { class: "alert" }, short));
   if (found.warning) parts.push(element("p", { class: "warning" }, sentence(`warning: ${found.warning}`)));
