@@ -249,3 +249,18 @@ def test_what_a_refused_accuracy_proposes_is_answered(session, words, epsilon):
         assert float(proposed[2]) > words["within"]
         assert len(ask(**words, epsilon=float(proposed[1]))) >= 1
         assert len(ask(**{**words, "within": float(proposed[2])}, epsilon=epsilon)) >= 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["AVG(minutes)", "SUM(minutes)", "STDDEV(minutes)", "MEDIAN(minutes)", "COUNT(*)", "COUNT(DISTINCT minutes)"],
+)
+def test_a_refusal_without_bounds_has_the_call_to_write_in_sql(session, call):
+    """It asked for --low and --high, which `setwise sql` does not have."""
+    text = f"SELECT page, {call} AS m FROM t GROUP BY page"
+    words = {"within": 1000, "contributions": 2, "delta": 1e-6}
+    with pytest.raises(InvalidParameter, match="depends on the bounds found") as refused:
+        session.explain(text, **words)
+    written = re.search(r"or in SQL (\w+\(.*? => \(0, \d+\)(?:, max_rows_contributed => 5)?\))", str(refused.value))
+    stated = text.replace(call, written[1])
+    assert session.explain(stated, **words).epsilon.upper > 0

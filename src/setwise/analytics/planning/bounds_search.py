@@ -25,7 +25,7 @@ from setwise.analytics.planning.limits_choice import READ_GROUPS, ExpectedError,
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.mean import Mean
-from setwise.analytics.statistics.statistic import BoundedStatistic, Statistic
+from setwise.analytics.statistics.statistic import GROUP_BOUNDS, BoundedStatistic, Statistic
 from setwise.analytics.statistics.sum import Sum
 from setwise.ledger.account import Receipt
 from setwise.mechanisms.contribution_bound import (
@@ -396,10 +396,26 @@ def open_bounds(query: Query) -> list[str]:
     Each phrase says how to state the bound, such as "how many groups one user counts in, as in --contributions 1".
     """
     found = ["how many groups one user counts in, as in --contributions 1"] if query.auto_contributions else []
-    if any(statistic.finds_clip for statistic in query.statistics):
-        found.append("the bounds of one user's values, low and high")
-    counted = dict.fromkeys(statistic.counted_of_user for statistic in query.statistics if statistic.finds_rows)
-    return [*found, *(f"how many {each} of one user count, as in --per-user 5" for each in counted)]
+    clipped = dict.fromkeys(_call_with_bounds(each, 100) for each in query.statistics if each.finds_clip)
+    if clipped:
+        found.append(f"the bounds of one user's values, as in low=0, high=100 or in SQL {', '.join(clipped)}")
+    counted = {each.counted_of_user: _call_with_bounds(each, 5) for each in query.statistics if each.finds_rows}
+    return [
+        *found,
+        *(f"how many {each} of one user count, as in --per-user 5 or in SQL {call}" for each, call in counted.items()),
+    ]
+
+
+def _call_with_bounds(statistic: Statistic, high: int) -> str:
+    """Return the SQL call of `statistic` with the bounds 0 and `high`, such as AVG(x, contribution_bounds_.. => ..)."""
+    column = statistic.column or "*"
+    if statistic.kind in ("count", "distinct"):
+        function = "COUNT" if statistic.kind == "count" else "APPROX_COUNT_DISTINCT"
+        return f"{function}({column}, {GROUP_BOUNDS} => (0, {high}))"
+    name, function = next(iter(statistic.sql.items()))
+    if function.takes_rows:  # both bounds are to be found, so that both phrases have the same call
+        return f"{name}({column}, {function.bounds} => (0, 100), max_rows_contributed => 5)"
+    return f"{name}({column}, {function.bounds} => (0, {high}))"
 
 
 def budgeted_query(query: Query, steps: int) -> Query:
