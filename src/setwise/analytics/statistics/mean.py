@@ -214,7 +214,7 @@ class Mean(BoundedStatistic):
         not count, because 0 and 1 are the exact bounds of a share, and a share of all or no rows is common.
         """
         low, high = self.clip_bounds.low, self.clip_bounds.high
-        is_share = (low, high) == (0, 1) and not covers_share(estimate, low, high, _PRECISE_SHARE)
+        is_share = low == 0 and high == 1 and not covers_share(estimate, low, high, _PRECISE_SHARE)
         if is_share or estimate.interval is None:
             return False
         near = min(float(_AT_BOUND * (high - low)), estimate.interval[1] - estimate.interval[0])
