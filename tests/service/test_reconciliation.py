@@ -3,13 +3,19 @@
 import json
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
 import pytest
 from sqlalchemy import text
 
+from setwise.analytics.engines.connect import open_engine
+from tests.servers.clickhouse import ClickHouseServer
 from tests.service.replica import Replica
 from tests.service.team import Team, ask, gather, made, write_events
 
@@ -78,6 +84,97 @@ def test_a_file_that_comes_into_a_folder_later_shares_its_cap(start: Callable[..
     assert replica.service.ledger.cap("later") is not None
 
 
+DEFINITIONS = (
+    "CREATE TABLE events (user_id bigint, word text)",
+    "CREATE TABLE other (user_id bigint, word text)",
+    "CREATE VIEW near AS SELECT user_id, word FROM events WHERE user_id > 1",
+    "CREATE VIEW far AS SELECT * FROM near",
+    "CREATE VIEW elsewhere AS SELECT * FROM other",
+)
+
+
+@pytest.fixture
+def databases(tmp_path: Path) -> Path:
+    """A data folder with a DuckDB and a SQLite file that have the same tables and views, and links to both."""
+    data = tmp_path / "data"
+    data.mkdir()
+    with duckdb.connect(str(data / "duck.db")) as duck, closing(sqlite3.connect(data / "lite.db")) as lite, lite:
+        for statement in DEFINITIONS:
+            duck.execute(statement)
+            lite.execute(statement)
+        duck.execute("CREATE SCHEMA shop")
+        duck.execute("CREATE TABLE shop.events AS FROM main.events")
+        duck.execute("CREATE VIEW shop.near AS SELECT user_id, word FROM events")
+    for name in ("duck", "lite"):
+        (data / f"{name}-link.db").symlink_to(data / f"{name}.db")
+        os.link(data / f"{name}.db", data / f"{name}-hard.db")
+    return data
+
+
+def capped(replica: Replica, engine: str, *tables: str) -> dict[str, bool]:
+    """Register the tables, set a cap on the first, and return for each of the others whether the cap is on it, too."""
+    steward = replica.as_holder(replica.steward)
+    for number, table in enumerate(tables):
+        body = {"name": f"name-{number}", "engine": engine, "table": table, **TABLE}
+        made(steward.post("/datasets", json=body))
+        if number == 0:
+            assert steward.put("/datasets/name-0/cap", json={"epsilon": 1.0, "delta": 1e-6}).status_code == 200
+    found = {table: replica.service.ledger.cap(f"name-{number}") for number, table in enumerate(tables)}
+    return {table: cap is not None for table, cap in found.items() if table != tables[0]}
+
+
+@pytest.mark.parametrize("kind", ["duck", "lite"])
+@pytest.mark.parametrize("first", ["events", "far"])
+def test_a_view_of_a_database_file_shares_the_cap_of_its_table(
+    start: Callable[..., Replica], databases: Path, kind: str, first: str
+):
+    same = ["events", "near", "far"]
+    files = (f"{kind}.db", f"{kind}-link.db", f"{kind}-hard.db")
+    tables = [f"{file}::{table}" for file in files for table in same]
+    tables.remove(f"{kind}.db::{first}")
+    apart = [f"{kind}.db::other", f"{kind}.db::elsewhere", *(("duck.db::shop.near",) if kind == "duck" else ())]
+    shares = capped(start(data_dir=databases), "duckdb", f"{kind}.db::{first}", *tables, *apart)
+    assert shares == dict.fromkeys(tables, True) | dict.fromkeys(apart, False)
+
+
+def test_what_is_prepared_from_a_table_of_a_database_file_shares_its_cap(
+    start: Callable[..., Replica], databases: Path
+):
+    with duckdb.connect(str(databases / "duck.db")) as duck:
+        duck.execute("INSERT INTO events SELECT n % 9, 'w' || n % 3 FROM range(90) AS numbers(n)")
+    with open_engine(f"{databases}/duck.db::events") as engine:
+        engine.prepare(user="user_id", item="word", destination=databases / "ranks")
+    assert capped(start(data_dir=databases), "duckdb", "duck.db::events", "ranks") == {"ranks": True}
+
+
+CLICKHOUSE = (
+    "CREATE VIEW near AS SELECT user_id, word FROM visits WHERE user_id > 1",
+    "CREATE VIEW far AS SELECT * FROM near",
+    "CREATE TABLE merged AS visits ENGINE = Merge(currentDatabase(), '^visits$')",
+    "CREATE TABLE buffered AS visits ENGINE = Buffer(currentDatabase(), visits, 1, 10, 60, 100, 1000, 10000, 100000)",
+    "CREATE VIEW elsewhere AS SELECT * FROM other",
+)
+
+
+@pytest.mark.parametrize("first", ["visits", "near", "buffered"])
+def test_a_view_and_a_table_over_tables_of_clickhouse_share_the_cap_below(
+    start: Callable[..., Replica], folder: Path, clickhouse_server: ClickHouseServer, first: str
+):
+    url = clickhouse_server.database()
+    rows = pa.table({"user_id": [1, 2, 3], "word": ["a", "b", "a"]})
+    for name in ("visits", "other"):
+        clickhouse_server.store(rows, name, url)
+    for statement in CLICKHOUSE:
+        clickhouse_server.run(statement, url)
+    below = url.rpartition("/")[2]
+    with open_engine("visits", url) as engine:
+        engine.prepare(user="user_id", item="word", destination="ranks")
+    same = {"visits", f"{below}.visits", "near", f"{below}.near", "far", "merged", "buffered", "ranks"} - {first}
+    tables, apart = sorted(same), ["other", "elsewhere"]
+    shares = capped(start(data_dir=folder, engine=("duckdb", url)), "clickhouse", first, *tables, *apart)
+    assert shares == dict.fromkeys(tables, True) | dict.fromkeys(apart, False)
+
+
 def test_what_older_versions_registered_is_recorded_at_the_start(start: Callable[..., Replica], folder: Path):
     """A dataset whose registration the ledger does not know is recorded, and shares the cap of its table."""
     first = start(data_dir=folder)
@@ -127,6 +224,25 @@ def test_changed_rows_of_the_service_are_found(start: Callable[..., Replica]):
         assert team.replica.service.upkeep.verify().faults
         _put_back(team, saved)
     assert team.steward.get("/audit").json()["faults"] == []
+
+
+def test_rows_of_the_service_that_were_deleted_are_found(start: Callable[..., Replica], folder: Path):
+    """The name of a removed person is not free again: whoever took it would get accounts and a history of others."""
+    replica = start(data_dir=folder)
+    steward = replica.as_holder(replica.steward)
+    for name in ("eve", "bob"):
+        made(steward.post("/people", json={"name": name, "role": "analyst"}))
+    assert steward.delete("/people/eve").status_code == 200
+    made(steward.post("/datasets", json={"name": "words", "table": "other.parquet", **TABLE}))
+    assert steward.get("/audit").json()["faults"] == []
+    with replica.service.database.writing() as connection:
+        connection.execute(text("DELETE FROM service_people WHERE name IN ('eve', 'bob')"))
+        connection.execute(text("DELETE FROM service_datasets"))
+    assert steward.get("/audit").json()["faults"] == [
+        "the ledger records the person 'bob', and the service has no row of this name",
+        "the ledger records the person 'eve', and the service has no row of this name",
+        "the ledger records the dataset 'words', and the service has no row of this name",
+    ]
 
 
 TABLES = ("service_people", "service_datasets", "service_jobs")

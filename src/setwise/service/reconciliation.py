@@ -58,7 +58,8 @@ def _answer_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
     """Yield a `Fault` for every person whose role in `database` differs from the role in the audit log of `ledger`.
 
-    A person is also reported if only one of the two says that the person was removed.
+    A person is also reported if only one of the two says that the person was removed, and if the person's row is gone.
+    A row stays when a person is removed, so that nobody else gets the name.
     """
     roles: dict[str, str | None] = {FIRST_STEWARD: "steward"}
     for record in ledger.acts():
@@ -75,14 +76,21 @@ def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
         if roles.get(person.name) != role:
             recorded = roles.get(person.name) or "nobody"
             yield Fault(None, None, f"records {person.name!r} as {recorded}, and the service has {role or 'nobody'}")
+    for name in sorted(roles.keys() - {person.name for person in people}):
+        yield Fault(None, None, f"records the person {name!r}, and the service has no row of this name")
 
 
 def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
     """Yield a `Fault` for every dataset whose definition in the store `datasets` differs from that in `ledger`.
 
-    A dataset without a definition in the ledger is a fault too.
+    A dataset without a definition in the ledger is a fault too, and so is one in the ledger that the store does not
+    have: datasets are never deleted. The fault of a registration that was cut short ends when it is repeated.
     """
-    for name, definition in datasets.definitions().items():
+    registered = {record.event.subject for record in ledger.acts() if record.kind == "dataset"}
+    definitions = datasets.definitions()
+    for name in sorted(registered - definitions.keys()):
+        yield Fault(None, None, f"records the dataset {name!r}, and the service has no row of this name")
+    for name, definition in definitions.items():
         recorded = _recorded_definitions(ledger, name)
         if not recorded:
             yield Fault(None, None, f"has no record of what the dataset {name!r} reads")
