@@ -41,9 +41,12 @@ def _within_bounds(query: Query, dataset: Dataset) -> Query:
     if query.item is None:
         return query
     filled = query.filled(contributions=dataset.contributions, per_item=dataset.per_item)
-    for name, bound in (("contributions", filled.contributions), ("per_item", filled.per_item)):
-        most = getattr(dataset, name)
-        if most is not None and (bound is None or bound > most):
+    bounds = (
+        ("contributions", filled.contributions, dataset.contributions),
+        ("per_item", filled.per_item, dataset.per_item),
+    )
+    for name, bound, most in bounds:
+        if bound is not None and most is not None and bound > most:
             with at_field(f"query.{name}"):
                 raise InvalidParameter(f"{name} must be at most {most} on this dataset, not {bound}")
     return filled
