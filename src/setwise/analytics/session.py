@@ -18,7 +18,7 @@ from setwise.analytics.bins import group_of
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Draws, Within, budget_of, default_delta
 from setwise.analytics.catalog import NOTHING_DECLARED, Declaration
 from setwise.analytics.engines.base import Engine
-from setwise.analytics.engines.connect import IN_MEMORY, JoinableTables, Location
+from setwise.analytics.engines.connect import IN_MEMORY, JoinableTables, Location, open_engine
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import StatementPart, execute, execute_parts
@@ -451,6 +451,22 @@ class Session(Askable):
         may have after FROM, or None. Everything that is wrong with the statement is raised here, before anything is
         charged.
         """
+        from setwise.analytics.sql_question import with_fitting_statement
+
+        def schema_of(table: str) -> Schema:
+            if table not in self._beside.all:
+                return self.schema
+            with open_engine(self._beside.all[table]) as engine:
+                return engine.describe()
+
+        with with_fitting_statement(text, schema_of, lambda other: self.ask_sql(other, words, called).plan()):
+            question = self._sql_question(text, words, called)
+            if not all(core.fits_kinds for core in question.statement.cores):
+                question.plan()  # which names the column and its type
+            return question
+
+    def _sql_question(self, text: str, words: SqlWords, called: str | None) -> "SqlQuestion":
+        """Return the SQL statement `text` as `ask_sql` does, or raise its first error without a statement instead."""
         from setwise.analytics.sql.aggregates import DeclaredBounds
         from setwise.analytics.sql.parser import TableFacts, parse_sql
         from setwise.analytics.sql_question import SqlQuestion, check_planned, public_values, read_public_tables

@@ -1,6 +1,7 @@
 """A SQL statement on open tables, as a `SqlQuestion` that can be previewed and asked."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +19,7 @@ from setwise.analytics.sql.core import Core, SelectSource
 from setwise.analytics.sql.free.public_values import PublicValue, public_value
 from setwise.analytics.sql.result import SqlAnswer
 from setwise.analytics.sql.statement import Statement
-from setwise.errors import InvalidParameter
+from setwise.errors import BadRequest, InvalidParameter, Unattainable
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.planning.request import Total
 
@@ -198,6 +199,35 @@ def public_values(sources: Mapping[str, Source]) -> PublicValue:
     `sources` says where each public table is.
     """
     return lambda text, names: public_value(text, read_public_tables(names, sources))
+
+
+@contextmanager
+def with_fitting_statement(
+    text: str, schema_of: Callable[[str], Schema], check: Callable[[str], object]
+) -> Iterator[None]:
+    """Context manager that adds to an error of its `with` block a statement whose constants fit the column types.
+
+    `text` is the refused statement, `schema_of` returns the columns of a table by its name, and `check` raises an error
+    if a statement is refused. Nothing is added if another type of a text column would mend the error, if the error
+    already has a statement, or if no constant or time function of `text` can be changed.
+    """
+    from setwise.analytics.sql.suggestions.fitting_types import fitting_statement
+
+    try:
+        yield
+    except BadRequest as error:
+        if error.needed_types or "; write: " in str(error):
+            raise
+        condition, statement = fitting_statement(text, schema_of) or ("", "")
+        try:
+            if not statement or check(statement) is None:
+                raise
+        except Unattainable:  # a larger budget answers it
+            pass
+        except BadRequest:
+            raise error from None
+        condition = f"{condition}, " if condition else ""
+        raise type(error)(f"{error}; {condition}write: {statement}") from None
 
 
 def check_planned(statement: Statement, session: StatementSession) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from shlex import join, quote, split
 from typing import TYPE_CHECKING
 
+from setwise.cli.sql_refusals import with_near_column, without_other_files
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         if not about_file and not any(word in str(refusal) for word in _ABOUT_FILES):
             raise
         notes = refusal.notes if isinstance(refusal, UnreadableCells) else ()
+        if corrected := with_near_column(str(refusal), command_words.get(), source):
+            raise type(refusal)(corrected) from None
         unreadable = re.match("(.+?) cannot be read as CSV: ", str(refusal))
         if unreadable and Path(unreadable[1]).resolve() != Path(source).resolve():  # a joined or public file
             saved = f"setwise check {quote(unreadable[1])} --save"
@@ -96,7 +99,7 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
             if note.copy_command and note.copy_command in advice:  # a long command, which is read once
                 message = message.replace(f": {note.copy_command}", "", 1)
         kind = UnsuitableTable if isinstance(refusal, UnreadableCells) else type(refusal)
-        raise kind(f"{message}; {advice}") from None
+        raise kind(f"{without_other_files(message)}; {advice}") from None
 
 
 class SeveralValues(InvalidParameter):
@@ -219,7 +222,7 @@ def _advice(
     command = _with_options(asked, words)
     is_new = bool(comparisons) or not set(words) <= set(command_words.get())
     if not (words or comparisons) or user not in _column_names(check) or not is_new:
-        return ""
+        return _name_columns(source, csv, user, check) if "has no column" in message else ""
     columns = [value.rpartition("=")[0] for option, value in _pairs(unguessed) if option == "--type"]
     if not words or not _column_names(check).issuperset(columns):  # a joined column is described beside its own file
         return f"or ask again with: setwise {join(command)}"
@@ -228,6 +231,23 @@ def _advice(
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _name_columns(source: str, csv: "CsvOptions", user: str, check: "TableCheck") -> str:
+    """Return a phrase with a command that names the columns of the file `source`, whose header `check` did not find.
+
+    The command gives the name of the user column, `user`, to the first column. Returns "" if the file has a header, has
+    a column of that name, or was read with names of its columns in `csv`.
+    """
+    if user in _column_names(check) or csv.columns is not None or check.csv is None or not check.csv.columns:
+        return ""
+    named = ",".join((user, *check.csv.columns[1:]))
+    command = f"setwise check {join([source, '--no-header', '--columns', named, '--save'])}"
+    return (
+        f"the file seems to have no header, so name its {len(check.csv.columns)} columns in their order and ask again, "
+        f"as in: {command}, if the first column tells users apart; what they hold is shown by: setwise check "
+        f"{quote(source)}"
+    )
 
 
 def _sums(words: Sequence[str], name: str) -> bool:

@@ -51,6 +51,7 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
     try:
         tree, _, _ = parse(text)
     except InvalidParameter:
+        yield _PATH.sub(r"\1'\2'", text)
         yield from _without_clauses(text, user)
         return
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
@@ -59,7 +60,7 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
         return
     spelled = _with_known_names(tree, columns_of)
     if spelled is not None:
-        yield from _sql_text(spelled)
+        yield from sql_text(spelled)
         tree = spelled
     yield from _small_changes(tree, user)
     rewritten = tree.copy()
@@ -71,13 +72,13 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
             table.set("alias", None)
     for select in list(rewritten.find_all(exp.Select)):
         _rewrite_select(select, user)
-    yield from _sql_text(rewritten)
+    yield from sql_text(rewritten)
     for about_values in statements_about_values(tree):
-        yield from _sql_text(about_values)
+        yield from sql_text(about_values)
     for select in list(rewritten.find_all(exp.Select)):
         if not _is_listed(select, exp.In, exp.Exists):
             _keep_countable(select)
-    yield from _sql_text(rewritten)
+    yield from sql_text(rewritten)
 
 
 def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
@@ -89,18 +90,18 @@ def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
     for change in (_per_user_rows, _with_group_by, _with_public_joins):
         changed = change(tree.copy(), user)
         if changed is not None:
-            yield from _sql_text(changed)
+            yield from sql_text(changed)
     renamed = _with_user_name(tree.copy(), user)
     for close in () if renamed is None else (renamed, *close_statements(renamed)):
-        yield from _sql_text(close)
+        yield from sql_text(close)
     turned = _turned_joins(tree.copy())
     for close in () if turned is None else (turned, *close_statements(turned)):
-        yield from _sql_text(close)
+        yield from sql_text(close)
     yield from _with_known_calls(tree)
     yield from _about_same_users(tree, user)
     yield from _quantiles_first(tree)
     for close in close_statements(tree):
-        yield from _sql_text(close)
+        yield from sql_text(close)
 
 
 def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
@@ -113,7 +114,7 @@ def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
     for select in list(about_users.find_all(exp.Select)):
         _compare_users(select, user)
     if about_users != tree:
-        yield from _sql_text(about_users)
+        yield from sql_text(about_users)
 
 
 def simplest_statements(text: str, user: str) -> Iterator[str]:
@@ -135,7 +136,7 @@ def _quantiles_first(tree: exp.Expr) -> Iterator[str]:
         if str(node.this).upper() in ("MIN", "MAX"):
             _rewrite_call(node)
     if changed != tree:
-        yield from _sql_text(changed)
+        yield from sql_text(changed)
 
 
 def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
@@ -152,7 +153,7 @@ def _with_known_calls(tree: exp.Expr) -> Iterator[str]:
         if str(node.this).upper() in (*_PATTERNS, *FORMATS, "AGE"):
             _rewrite_call(node)
     if changed != tree:
-        yield from _sql_text(changed)
+        yield from sql_text(changed)
 
 
 def with_other_aliases(text: str, columns_of: ColumnsOf) -> Iterator[str]:
@@ -185,7 +186,7 @@ def with_other_aliases(text: str, columns_of: ColumnsOf) -> Iterator[str]:
             selected.set("alias", exp.to_identifier(name))
             taken.add(name.lower())
     if changed:
-        yield from _sql_text(tree)
+        yield from sql_text(tree)
 
 
 def _with_known_names(tree: exp.Expr, columns_of: ColumnsOf) -> exp.Expr | None:
@@ -324,6 +325,8 @@ def with_paths(candidate: str, text: str) -> str:
     return candidate
 
 
+_PATH = re.compile(r"(?i)(\b(?:FROM|JOIN)\s+)((?:[\w.~:-]*[/\\])+[\w.-]+|[\w.]*-[\w.-]*[.]\w+)")
+"""A path without quotes after FROM or JOIN: the words before it, and the path."""
 _CLAUSE = re.compile(r"\bSELECT\s+WITH\s+\w+(\s+OPTIONS\s*\([^()]*\))?", re.IGNORECASE)
 _TOP = re.compile(r"\b(TOP\s+\(?\d+\)?)\s+(PERCENT|WITH\s+TIES)\b", re.IGNORECASE)
 _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
@@ -409,7 +412,8 @@ def _add_condition(node: exp.Expr, clause: str, condition: exp.Expr) -> None:
     node.set(clause, exp.Where(this=both) if clause == "where" else both)
 
 
-def _sql_text(tree: exp.Expr) -> Iterator[str]:
+def sql_text(tree: exp.Expr) -> Iterator[str]:
+    """Yield the SQL text of the syntax tree `tree` in one line; nothing if it cannot be written."""
     try:
         yield " ".join(tree.sql(dialect="postgres", unsupported_level=ErrorLevel.IGNORE).split())
     except (SqlglotError, ValueError):
@@ -595,4 +599,4 @@ def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
             select.set("from_", exp.From(this=exp.Table(**{name: part.copy() for name, part in parts.items()})))
             if chosen:
                 select.set("group", exp.Group(expressions=[exp.column(name) for name in chosen]))
-            yield from _sql_text(select)
+            yield from sql_text(select)
