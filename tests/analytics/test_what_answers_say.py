@@ -15,7 +15,6 @@ import setwise
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.planning.plan import Plan
 from setwise.analytics.query import Query
-from setwise.cli.preview import accuracy_in_words
 from setwise.mechanisms.planning.request import Total
 from setwise.reports.outputs import rows_of
 
@@ -75,7 +74,7 @@ def test_a_limit_says_that_groups_must_be_larger_than_the_first_one_that_it_leav
     assert plan.error.above_rank == 4
     assert lead < true - 50
     assert Plan.from_dict(plan.to_dict()) == plan
-    assert f"{lead} (plus that of rank 4, if there are so many groups) are shown" in accuracy_in_words(plan)
+    assert f"{lead} (plus that of rank 4, if there are so many groups) are shown" in plan.accuracy.text
     answer = flights.histogram(**asked, epsilon=5, delta=1e-6, mechanism="unknown_laplace")
     assert len(answer) == 0
     said = (
@@ -85,7 +84,7 @@ def test_a_limit_says_that_groups_must_be_larger_than_the_first_one_that_it_leav
     assert f"if its count is at least {lead} above that of rank 4" in answer.hint
     largest = flights.preview(Query.histogram(item="dest", contributions="auto", limit=3), budget)
     assert re.search(
-        r"at least about [\d,]+ \(plus that of rank 4, if there are so many groups\)", accuracy_in_words(largest)
+        r"at least about [\d,]+ \(plus that of rank 4, if there are so many groups\)", largest.accuracy.text
     )
 
 
