@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -244,13 +243,21 @@ def distinct(names: tuple[str, ...]) -> bool:
     return bool(names) and len({name.lower() for name in names}) == len(names) and all(names)
 
 
-@lru_cache(maxsize=64)
+_KNOWN_CHARACTERS: dict[str, dict[int, str]] = {}
+"""What `_characters` returned for each single-byte encoding, because computing it takes 26 ms.
+
+A dictionary, because Spark's executors get this module by value, and a function with `lru_cache` by the module's name.
+"""
+
+
 def _characters(encoding: str) -> dict[int, str] | None:
     """Return the character of each byte 0 to 255 in a single-byte `encoding`; None for other encodings.
 
     The result is also None if bytes below 128 are not ASCII. A byte without a character maps to a lone surrogate (a
     code point that is no character).
     """
+    if encoding in _KNOWN_CHARACTERS:
+        return _KNOWN_CHARACTERS[encoding]
     all_bytes = range(256)
     try:
         characters = {byte: bytes([byte]).decode(encoding, "replace") for byte in all_bytes}
@@ -263,4 +270,6 @@ def _characters(encoding: str) -> dict[int, str] | None:
         return None  # two bytes together can form one character
     if any(characters[byte] != chr(byte) for byte in range(128)):
         return None
-    return {byte: "\udcff" if character == "\ufffd" else character for byte, character in characters.items()}
+    known = {byte: "\udcff" if character == "\ufffd" else character for byte, character in characters.items()}
+    _KNOWN_CHARACTERS[encoding] = known
+    return known
