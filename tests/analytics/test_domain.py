@@ -1,5 +1,7 @@
 """Public labels come from lists, files and other tables, and fit the column they are for."""
 
+import subprocess
+
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
@@ -108,3 +110,32 @@ def test_a_damaged_line_of_a_list_of_labels_is_refused_and_not_left_out(tmp_path
     file.write_bytes(b"city,people\nOslo,700\n" + line + b"\n")
     with pytest.raises(InvalidParameter, match="cannot be read"):
         read_domain(f"{file}:city")
+
+
+def test_a_file_is_read_as_the_description_beside_it_says(tmp_path):
+    """A file of films without a header, in Latin-1 with bars between cells, was taken for one label per line."""
+    films = tmp_path / "u.item"
+    films.write_bytes("1|Br\u00fbl\u00e9e|x\n2|Se\u00f1or|y\n3||z\n4|none|z\n".encode("latin-1"))
+    with pytest.raises(InvalidParameter, match=r"setwise check .*u\.item --save"):
+        read_domain(f"{films}:title")
+    written = 'separator = "|"\ncolumns = ["id", "title", "kind"]\nencoding = "latin-1"\nnull = ["none"]\n'
+    (tmp_path / "u.item.toml").write_text(written)
+    assert read_domain(f"{films}:title") == ("Br\u00fbl\u00e9e", "Se\u00f1or")
+    assert read_domain(f"{films}:kind") == ("x", "y", "z")
+    with pytest.raises(InvalidParameter, match=r"has 3 columns: name one, as in .*u\.item:id"):
+        read_domain(films)
+    with pytest.raises(InvalidParameter, match="no column 'name'; it has id, title, kind"):
+        read_domain(f"{films}:name")
+    semicolons = tmp_path / "cities.csv"
+    semicolons.write_text("city;size\nOslo;7\nRome;8\n")
+    (tmp_path / "cities.csv.toml").write_text('separator = ";"\n')
+    assert read_domain(f"{semicolons}:city") == ("Oslo", "Rome")
+
+
+def test_labels_in_another_encoding_are_converted_by_the_command_of_the_refusal(tmp_path):
+    labels = tmp_path / "cities.txt"
+    labels.write_bytes("K\u00f8benhavn\nOslo\n".encode("cp1252"))
+    with pytest.raises(InvalidParameter, match="is not UTF-8") as refused:
+        read_domain(labels)
+    subprocess.run(str(refused.value).partition("as in ")[2], shell=True, check=True, timeout=60)
+    assert read_domain(tmp_path / "cities.utf8.txt") == ("K\u00f8benhavn", "Oslo")

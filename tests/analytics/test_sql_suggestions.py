@@ -85,6 +85,10 @@ def refusal(session, text):
         ("SELECT COUNT(*) AS n FROM x WHERE i IN (SELECT k FROM pub LIMIT 100)", COUNTED),
         ("SELECT COUNT(*) AS n FROM x WHERE i IN (SELECT k FROM pub GROUP BY k HAVING COUNT(*) > 1)", COUNTED),
         ("SELECT COUNT(*) AS n FROM x WHERE EXISTS (SELECT 1 FROM pub p WHERE p.k = x.i HAVING COUNT(*) > 1)", COUNTED),
+        (
+            "SELECT s, COUNT(*) AS n FROM x GROUP BY s OPTIONS (max_groups_contributed = 1)",
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) s, COUNT(*) AS n FROM x GROUP BY s",
+        ),
         ("SELECT COUNT(*) AS n FROM x RIGHT JOIN pub p ON p.k = x.i", COUNTED),
         ("SELECT COUNT(*) AS n FROM x FULL JOIN pub p ON p.k = x.i", COUNTED),
         (

@@ -183,6 +183,20 @@ def test_what_cannot_be_is_refused_by_name(team: Team, path: str, change: dict[s
     assert refused(team, method, path, body | change)["field"] == field
 
 
+def test_all_that_is_wrong_with_a_question_is_named_at_once_with_what_a_steward_registers(team: Team):
+    """The name was refused only after the contributions were mended, and a mean without a word on what allows it."""
+    wrong = {"kind": "histogram", "item": "wrod", "contributions": 6, "where": "minutes > 3"}
+    problem = refused(team, "POST", "/preview", TOP_3 | {"query": wrong})
+    assert problem["field"] == "query.item"
+    detail = problem["detail"]
+    assert "item must be one of the columns allowed here ('word'), not 'wrod'" in detail
+    assert "contributions must be at most 5" in detail
+    assert "minutes" in detail
+    mean = {"kind": "mean", "value": "user_id", "low": 0, "high": 9}
+    allowed = refused(team, "POST", "/preview", TOP_3 | {"query": mean})["detail"]
+    assert 'a steward allows columns where a dataset is registered, as in "values": ["user_id"]' in allowed
+
+
 def test_more_rows_of_a_user_than_were_declared_are_refused_by_name(team: Team):
     made(team.steward.post("/datasets", json=EVENTS.body | {"name": "one-row", "per_item": 1, "apart": "a test"}))
     open_account(team.steward, "ada-one-row", "ada", dataset="one-row")

@@ -5,9 +5,10 @@ A response contains only what the caller needs; other details of an error are lo
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -108,6 +109,28 @@ def at_field(field: str) -> Iterator[None]:
         if not getattr(error, "__notes__", []):
             error.add_note(FIELD_NOTE + field)
         raise
+
+
+def each_of(*checks: Callable[[], Any]) -> list[Any]:
+    """Return the results of all `checks`, functions that each check a part of a request.
+
+    Raises: the error of the check that fails. If several fail, one error has the messages of all of them, and the class
+    and the request field of the first, so that the caller can mend everything at once.
+    """
+    results, refusals = [], []
+    for check in checks:
+        try:
+            results.append(check())
+        except BadRequest as error:
+            refusals.append(error)
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        refusal = type(refusals[0])("; ".join(dict.fromkeys(map(str, refusals))))
+        for note in getattr(refusals[0], "__notes__", []):
+            refusal.add_note(note)
+        raise refusal
+    return results
 
 
 def field_of(location: tuple[int | str, ...]) -> str:

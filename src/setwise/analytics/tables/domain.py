@@ -2,12 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from shlex import quote
 
 from setwise.analytics.engines.aggregation import Aggregation, label_kind
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import IN_MEMORY, Location, Source, open_engine
 from setwise.analytics.engines.csv_format import CsvFormat
-from setwise.analytics.engines.files import CSV_SEPARATORS, open_csv
+from setwise.analytics.engines.files import (
+    CSV_SEPARATORS,
+    PARQUET_SUFFIXES,
+    description_of,
+    open_csv,
+    read_description,
+)
 from setwise.analytics.engines.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -21,8 +28,9 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
     """Return the distinct labels of a public domain (group keys that are not secret), in their order in `source`.
 
     `source` is a list of labels, or the path of a text file with one label per line, or of a CSV or Parquet file. The
-    path of a CSV or Parquet file may end in a colon and the name of a column, ``cities.csv:name``. Blank lines and
-    cells are left out.
+    path of a CSV or Parquet file may end in a colon and the name of a column, ``cities.csv:name``. A file with a
+    description beside it, which `setwise check --save` writes, is read as the description says. Blank lines and cells
+    are left out.
 
     Raises: `InvalidParameter` if the file does not exist, cannot be read, holds no labels, or is private. A file is
     private if it belongs to the table at `private`, or to a dataset that `Session.prepare` wrote.
@@ -36,7 +44,10 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
     if not path.is_file():
         raise InvalidParameter(f"the domain file {str(path)!r} does not exist")
     _check_public(path, private)
-    labels = _column_of(path, column) if path.suffix.lower() in _TABLES else _lines_of(path, column)
+    if description_of(path).is_file() and path.suffix.lower() not in PARQUET_SUFFIXES:
+        labels: Sequence[Cell] = _described_column(path, column)
+    else:
+        labels = _column_of(path, column) if path.suffix.lower() in _TABLES else _lines_of(path, column)
     distinct = distinct_labels(dict.fromkeys(label for label in labels if not isinstance(label, str) or label.strip()))
     if not distinct:
         raise InvalidParameter(f"the domain file {str(path)!r} holds no labels")
@@ -152,11 +163,51 @@ def _lines_of(path: Path, column: str | None) -> list[str]:
     columns.
     """
     if column is not None:
-        raise InvalidParameter(f"{str(path)!r} holds one label per line and has no column {column!r}")
+        raise InvalidParameter(
+            f"{str(path)!r} is read as one label per line, and has no column {column!r}; if it is a table, a "
+            f"description beside it names its columns: setwise check {quote(str(path))} --save"
+        )
     try:
         return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read as text") from None
+    except UnicodeDecodeError:
+        copy = quote(str(path.with_name(f"{path.stem}.utf8{path.suffix}")))
+        raise InvalidParameter(
+            f"the domain file {str(path)!r} is not UTF-8: convert it from its encoding, as in "
+            f"iconv -f cp1252 -t utf-8 {quote(str(path))} > {copy}"
+        ) from None
+
+
+def _described_column(path: Path, column: str | None) -> list[Cell]:
+    """Return the filled cells of the column `column` of the text file `path`, read as the description beside it says.
+
+    If `column` is None, the file must have only one column.
+    Raises: `InvalidParameter` if the file or its description cannot be read, if the file has no such column, or if it
+    has several and `column` is None.
+    """
+    _, options = read_description(description_of(path))
+    try:
+        (file,) = open_csv([path], options.format_of(options.suffix_of(path)))
+        name = _named_column(path, column, file.names)
+        cells = [cell for batch in file.batches([name]) for cell in batch.column(0).to_pylist()]
+    except (OSError, UnsuitableTable) as error:
+        raise InvalidParameter(f"the domain file {str(path)!r} cannot be read: {error}") from None
+    return [cell for cell in cells if cell is not None and cell.strip() not in options.null]
+
+
+def _named_column(path: Path, column: str | None, names: Sequence[str]) -> str:
+    """Return the column of the file `path` that has its labels: `column`, or the only one of `names` if that is None.
+
+    Raises: `InvalidParameter` if the file has no such column, or has several and `column` is None.
+    """
+    if column is None and len(names) != 1:
+        raise InvalidParameter(
+            f"the domain file {str(path)!r} has {len(names)} columns: name one, as in {path}:{[*names, 'name'][0]}"
+        )
+    if column is not None and column not in names:
+        raise InvalidParameter(f"the domain file {str(path)!r} has no column {column!r}; it has {', '.join(names)}")
+    return names[0] if column is None else column
 
 
 def _column_of(path: Path, column: str | None) -> list[Cell]:
@@ -179,14 +230,7 @@ def _column_of(path: Path, column: str | None) -> list[Cell]:
             table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator), convert_options=as_text)
     except (OSError, pa.ArrowInvalid, UnsuitableTable):
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read") from None
-    names = table.column_names
-    if column is None and len(names) > 1:
-        raise InvalidParameter(
-            f"the domain file {str(path)!r} has {len(names)} columns: name one, as in {path}:{names[0]}"
-        )
-    if column is not None and column not in names:
-        raise InvalidParameter(f"the domain file {str(path)!r} has no column {column!r}; it has {', '.join(names)}")
-    values = table.column(column or names[0])
+    values = table.column(_named_column(path, column, table.column_names))
     if not (
         pa.types.is_integer(values.type) or pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     ):

@@ -1,6 +1,8 @@
 """The columns that a steward allows questions to use, and the check of a query against them."""
 
 from collections.abc import Sequence
+from functools import partial
+from json import dumps
 
 from setwise.analytics.bins import group_of
 from setwise.analytics.engines.joins import Key
@@ -10,7 +12,7 @@ from setwise.analytics.query import Query
 from setwise.analytics.rows.derivation import Derivation, columns_computed_with
 from setwise.analytics.schema import Schema
 from setwise.errors import UnknownColumn
-from setwise.service.problems import at_field
+from setwise.service.problems import at_field, each_of
 from setwise.service.storage.datasets import Dataset
 
 
@@ -21,7 +23,13 @@ def column_not_allowed(word: str, name: str, listed: Sequence[str]) -> UnknownCo
     column that does not exist gets the same message, so that nobody can find out which other columns the table has.
     """
     names = ", ".join(map(repr, listed)) or "none"
-    return UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}")
+    allowing = f"; a steward allows columns where a dataset is registered, as in {_field(word)}: {dumps([name])}"
+    return UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}{allowing}")
+
+
+def _field(word: str) -> str:
+    """Return the field of a dataset's registration, in quotes, that lists columns for the place called `word`."""
+    return {"item": '"items"', "value": '"values"', "at": '"filters"'}.get(word, '"items" or "filters"')
 
 
 class AllowedColumns:
@@ -72,7 +80,11 @@ class AllowedColumns:
             listed = (*dataset.items, *dataset.filters, *(dataset.values if is_number else ()))
             if column is not None and column not in listed:
                 names = ", ".join(map(repr, listed)) or "none"
-                raise UnknownColumn(f"SQL may compute with the columns allowed here ({names}), not with {name!r}")
+                field = '"values"' if is_number else '"items" or "filters"'
+                raise UnknownColumn(
+                    f"SQL may compute with the columns allowed here ({names}), not with {name!r}; a steward allows "
+                    f"columns where a dataset is registered, as in {field}: {dumps([name])}"
+                )
 
     def check_key(self, key: Key) -> None:
         """Raise `UnknownColumn` unless SQL may join a table on the condition `key`.
@@ -106,10 +118,12 @@ class AllowedColumns:
         """
         grouped = [group_of(text, schema).column for text in query.groups]
         roles = (("item", grouped, self._dataset.items), ("value", query.values, self._dataset.values))
-        for word, columns, listed in roles:
-            for column in columns:
-                with at_field(f"query.{word}"):
-                    self.check(word, column, listed, exists=column in schema.names)
+
+        def check(word: str, column: str, listed: tuple[str, ...]) -> None:
+            with at_field(f"query.{word}"):
+                self.check(word, column, listed, exists=column in schema.names)
+
+        each_of(*(partial(check, word, column, listed) for word, columns, listed in roles for column in columns))
 
 
 def check_columns(query: Query, schema: Schema, allowed: AllowedColumns) -> Filter | None:
@@ -119,8 +133,12 @@ def check_columns(query: Query, schema: Schema, allowed: AllowedColumns) -> Filt
     filter. `allowed` has the columns that the steward allows. Raises `UnknownColumn` or `InvalidFilter` for a column
     that is not allowed.
     """
-    allowed.check_grouped(query, schema)
-    if query.where is None:
-        return None
-    with at_field("query.where"):
-        return parse_filter(query.where, schema, allowed.filter_columns(schema))
+
+    def where() -> Filter | None:
+        if query.where is None:
+            return None
+        with at_field("query.where"):
+            return parse_filter(query.where, schema, allowed.filter_columns(schema))
+
+    _, parsed = each_of(partial(allowed.check_grouped, query, schema), where)
+    return parsed

@@ -41,7 +41,7 @@ from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import Accounts
-from setwise.service.problems import at_field
+from setwise.service.problems import at_field, each_of
 from setwise.service.queries.allowed_columns import AllowedColumns, check_columns
 from setwise.service.queries.dataset_bounds import bounded_query
 from setwise.service.queries.engine_pool import Engines
@@ -460,8 +460,8 @@ class QuestionService:
             return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=parts, statement=statement)
         with at_field("query"):
             budget = _budget_of(question, None)
-            query = bounded_query(question.query, dataset)
-        part = CheckedPart(query=query, schema=schema, where=check_columns(query, schema, allowed))
+        query, where = _bounded_and_checked(question.query, dataset, schema, allowed)
+        part = CheckedPart(query=query, schema=schema, where=where)
         return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=(part,))
 
     def _check_core(self, core: Core, dataset: Dataset, allowed: AllowedColumns) -> CheckedPart:
@@ -470,11 +470,9 @@ class QuestionService:
         `allowed` has the columns that the steward allows. If the steward does not allow the query's bounds or columns,
         raises `InvalidParameter`, `InvalidFilter` or `UnknownColumn` with the name of the request field at fault.
         """
-        with at_field("query"):
-            query = bounded_query(core.query, dataset)
         joins, derivation = core.source.joins, core.source.derivation
         schema = self._engines.schema(dataset, joins, derivation)
-        where = check_columns(query, schema, allowed)
+        query, where = _bounded_and_checked(core.query, dataset, schema, allowed)
         return CheckedPart(query=query, schema=schema, where=where, joins=joins, derivation=derivation)
 
     def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
@@ -513,6 +511,23 @@ class QuestionService:
             return account.shortage(planned.plan.uses) is None
 
         return suggest_budget(total, planned.plan.uses, account, fits, in_json=True)
+
+
+def _bounded_and_checked(
+    query: Query, dataset: Dataset, schema: Schema, allowed: AllowedColumns
+) -> tuple[Query, Filter | None]:
+    """Return `query` with the contribution bounds of `dataset`, and its parsed filter; all that is wrong is named.
+
+    `schema` has the columns of the table that the query reads, and `allowed` those that the steward allows. Raises
+    `InvalidParameter`, `InvalidFilter` or `UnknownColumn` with the name of the request field at fault.
+    """
+
+    def bounded() -> Query:
+        with at_field("query"):
+            return bounded_query(query, dataset)
+
+    where, bounded_by_dataset = each_of(lambda: check_columns(query, schema, allowed), bounded)
+    return bounded_by_dataset, where
 
 
 def _budget_of(question: Question, statement: Statement | None, delta: float = DEFAULT_DELTA) -> AskedBudget:

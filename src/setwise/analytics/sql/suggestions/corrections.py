@@ -51,7 +51,7 @@ def corrections(text: str, user: str, columns_of: ColumnsOf = lambda _: ()) -> I
     try:
         tree, _, _ = parse(text)
     except InvalidParameter:
-        yield _PATH.sub(r"\1'\2'", text)
+        yield _OPTIONS.sub(r"\1 WITH DIFFERENTIAL_PRIVACY OPTIONS \3 \2", _PATH.sub(r"\1'\2'", text))
         yield from _without_clauses(text, user)
         return
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
@@ -327,6 +327,11 @@ def with_paths(candidate: str, text: str) -> str:
 
 _PATH = re.compile(r"(?i)(\b(?:FROM|JOIN)\s+)((?:[\w.~:-]*[/\\])+[\w.-]+|[\w.]*-[\w.-]*[.]\w+)")
 """A path without quotes after FROM or JOIN: the words before it, and the path."""
+_OPTIONS = re.compile(
+    r"^\s*((?:EXPLAIN\s+)?SELECT)\s+(.*?)\s+(?:WITH\s+DIFFERENTIAL_PRIVACY\s+)?OPTIONS\s*(\([^()]*\))\s*;?\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A statement that ends with OPTIONS (..): its word SELECT, what stands between the two, and the options."""
 _CLAUSE = re.compile(r"\bSELECT\s+WITH\s+\w+(\s+OPTIONS\s*\([^()]*\))?", re.IGNORECASE)
 _TOP = re.compile(r"\b(TOP\s+\(?\d+\)?)\s+(PERCENT|WITH\s+TIES)\b", re.IGNORECASE)
 _ANALYZE = re.compile(r"^\s*EXPLAIN\s+ANALYZE\b", re.IGNORECASE)
