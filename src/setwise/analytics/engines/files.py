@@ -1,4 +1,4 @@
-"""The files of a table: which files a path names, their fingerprint, how they are written, and their columns.
+"""The files of a table: which files a path names, their fingerprint, and what `setwise check --save` wrote of them.
 
 A description of how a file is written can be kept beside it: `ratings.dat.toml` describes `ratings.dat`. The data
 holder writes it, by hand or with `setwise check --save`, so it is not private data and may decide how the file is read.

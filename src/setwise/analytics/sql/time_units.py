@@ -1,4 +1,4 @@
-"""Conversion of units, intervals and formats of dates and times, as the dialects of SQL write them.
+"""Conversion of units, intervals, formats and Unix times, as the dialects of SQL write dates and times.
 
 Calls such as DATE_TRUNC over private rows are converted in `row_values.py`.
 """
