@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -152,6 +153,8 @@ def test_the_command_line_takes_a_unit(setwise, tmp_path):
     assert found["unit"] == "user,day"
     people = setwise(*words, "--unit", "user,day", "--details")
     assert "Each single day of a user is protected" in " ".join(people.stdout.split())
+    preview = " ".join(setwise(*words, "--per-user", "3", "--unit", "user,day", "--preview").stdout.split())
+    assert "released │ Number of events, at most 3 of a user-day" in preview
     refused = setwise(*words, "--unit", "week")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
@@ -183,6 +186,51 @@ def test_groups_are_hidden_below_a_number_of_units():
     for text in (answer.measure, answer.left_out, answer.hidden, answer.number_sentences()):
         assert "user-days may be hidden" in text
         assert "users may be hidden" not in text
+
+
+def test_every_sentence_of_an_answer_and_its_preview_is_about_units():
+    """Sentences said "each user's own mean", "at most 4 of a user" and "28 users" where each day of a user counts."""
+    rows = [(f"u{number % 50}", "xyz"[number % 3], number % 20) for number in range(6000)]
+    table = visits(rows).append_column("price", pa.array([number % 90 for number in range(6000)], pa.float64()))
+    about_users = re.compile(r"\busers?\b(?!-day)")
+    price = {"value": "price", "low": 0, "high": 90}
+    with setwise.open(table, user="who", unit="user,day") as session:
+        answers = [
+            session.count(per_user=5, epsilon=1.0),
+            session.mean(**price, epsilon=1.0),
+            session.mean(value="price", epsilon=1.0),
+            session.sum(**price, epsilon=1.0),
+            session.quantile(**price, item="page", contributions=2, epsilon=1.0, delta=1e-6),
+            session.variance(**price, per_user=3, epsilon=1.0),
+            session.distinct(value="page", epsilon=1.0),
+            session.histogram(item="page", contributions=5, epsilon=0.05, delta=1e-9),
+        ]
+        text = "SELECT page, COUNT(*) AS n, AVG(price) AS m, MEDIAN(price) AS q FROM source GROUP BY page"
+        answers.append(session.sql(text, epsilon=1.0).answer)
+        plan = session.explain(text, epsilon=1.0).to_dict()
+    names = ("measure", "left_out", "brief", "hidden", "interval_note", "why", "reason", "hint", "heading")
+    sentences = [getattr(answer, name, "") for answer in answers for name in names]
+    sentences += [answer.number_sentences() for answer in answers]
+    sentences += [plan[name] for name in ("accuracy", "about", "threshold", "why")]
+    assert not [sentence for sentence in sentences if about_users.search(sentence)]
+    assert answers[0].measure == "events, at most 5 of a user-day"
+    assert "Each user-day's own mean of price is clipped to 0 .. 90" in answers[1].left_out
+    assert "groups with a number of user-days of at least about" in plan["accuracy"]
+
+
+def test_names_of_columns_stay_where_units_are_called_by_their_name():
+    rows = [(f"u{number % 50}", "x", number % 20) for number in range(1000)]
+    table = visits(rows).append_column("users", pa.array([number % 9 for number in range(1000)], pa.float64()))
+    with setwise.open(table, user="who", unit="user,day") as session:
+        answer = session.sum(value="users", low=0, high=9, epsilon=1.0)
+        plan = session.explain("SELECT SUM(users, contribution_bounds_per_group => (0, 9)) FROM source", epsilon=1.0)
+    assert answer.measure == "sum of users, at most 9 of a user-day"
+    assert "Each user-day's own sum of users is clipped" in answer.left_out
+    assert (plan.accuracy.about, plan.accuracy.text[:23]) == ("sums of users", "Sums of users within ±2")
+    with setwise.open(table, user="who", unit="user,page") as session:
+        of_pages = session.mean(value="users", low=0, high=9, epsilon=1.0)
+    assert "Each unit's own mean of users is clipped" in of_pages.left_out
+    assert "a unit's own between 0 and 9" in of_pages.measure
 
 
 def test_each_select_of_a_statement_counts_in_units():

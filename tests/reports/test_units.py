@@ -11,7 +11,7 @@ import setwise
 from setwise.errors import InvalidParameter
 from setwise.ledger.ledger import Ledger
 from setwise.reports.report import read_report
-from setwise.reports.run import run_report
+from setwise.reports.run import preview_report, run_report
 
 DAYS, USERS = 10, 40
 FIRST_WORDS = "Each single day of a user is protected, but not the user"
@@ -73,6 +73,15 @@ def test_a_report_protects_the_unit_that_is_stated_and_says_so(tmp_path, stated)
     header = (tmp_path / "page.html").read_text().partition("</header>")[0]
     assert FIRST_WORDS in header
     assert "one person" not in header
+
+
+def test_a_preview_of_a_report_is_about_its_unit():
+    table = 'table = "visits.parquet"\nuser = "who"\nunit = "user,day"'
+    with open("days.toml", "w", encoding="utf-8") as file:
+        file.write(REPORT.format(table=table).replace("contributions = 1", 'contributions = "auto"'))
+    _, pages = preview_report(read_report("days.toml")).plans
+    assert "If a user-day counts towards at most 4 groups: counts within about" in pages.accuracy.text
+    assert "if a user counts" not in pages.why
 
 
 def test_an_account_of_another_unit_does_not_pay_for_a_session(tmp_path):

@@ -5,6 +5,8 @@ remain to be spent are rounded down. So no text states a smaller epsilon or delt
 """
 
 import math
+import re
+from collections.abc import Collection
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from setwise.accounting.brackets import Interaction
@@ -136,6 +138,40 @@ def unit_nouns(unit: str) -> tuple[str, str]:
     if unit == USER:
         return "user", "users"
     return ("user-day", "user-days") if unit == "user,day" else (f"unit {unit!r}", f"units {unit!r}")
+
+
+_USER_NOUNS = re.compile(r"(?<![\w'\"`.-])[Uu]sers?(?![\w\"`-]|\.\w)(?:'s(?!\w))?")
+"""Pattern of a word that names users in a sentence, also with an apostrophe and s. Words in quotes and parts of longer
+names do not match."""
+
+_BEFORE_NOUN = re.compile(
+    r"(?:^|; |\d |\b(?:a|an|one|each|every|per|no|few|fewer|more|most|many|all|some|several|about|among|over|in|as) )$"
+)
+"""Pattern of what stands before the word "user" or "users" where it is no name of a column."""
+
+
+def in_unit_nouns(text: str, unit: str, names: Collection[str] = ()) -> str:
+    """Return `text`, sentences about users, as sentences about the unit of privacy `unit`, such as user-days.
+
+    `names` are the names of columns that the sentences may contain. Where one of them is "user" or "users", it stays.
+
+    >>> in_unit_nouns("mean of user, each user's own; at most 3 of a user", "user,day", ["user"])
+    "mean of user, each user-day's own; at most 3 of a user-day"
+    """
+    if unit == USER:
+        return text
+    one, several = unit_nouns(unit)
+
+    def noun(match: re.Match[str]) -> str:
+        word, possessive, _ = match[0].partition("'")
+        if word in names and not _BEFORE_NOUN.search(text[: match.start()]):
+            return match[0]
+        named = several if word.endswith("s") else one
+        if possessive:
+            named = f"{named.partition(' ')[0]}'s"  # "a unit's own", because the name of the unit ends with a quote
+        return named[:1].upper() + named[1:] if word[0] == "U" else named
+
+    return _USER_NOUNS.sub(noun, text)
 
 
 def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +16,7 @@ from setwise.accounting.promises import (
     COVERS,
     USER,
     epsilon_at_delta,
+    in_unit_nouns,
     promise_for_unit,
     promise_in_words,
     promised_pair,
@@ -375,24 +376,24 @@ class PrivateAnswer(Exportable):
             **{name: record[name] for name in _STORED_FIELDS},
         )
 
-    def in_units(self, unit: str) -> "PrivateAnswer":
-        """Return this answer with the unit of privacy `unit`; its texts then count units, such as user-days, not users.
+    def in_units(self, unit: str, names: Collection[str] = ()) -> "PrivateAnswer":
+        """Return this answer with the unit of privacy `unit`; its texts then are about units, such as user-days.
 
         For example, if `unit` is "user,day" and 50 users have rows on each of 20 days, the table has 1,000 units.
+        `names` are the names of the columns that the question reads, which stay as they are.
         """
         if unit == USER:
             return self
-        one, several = unit_nouns(unit)
-        measure = _in_hidden_groups(self.measure.replace("; each user counts", f"; each {one} counts"), several)
+        _, several = unit_nouns(unit)
+        texts = ("measure", "left_out", "brief", "hidden", "interval_note", "why", "reason", "hint")
+        in_units: dict[str, Any] = {name: in_unit_nouns(getattr(self, name), unit, names) for name in texts}
         is_count = self.kind == "count" and [item.label for item in self.items] == ["users"]
         return replace(
             self,
             unit=unit,
-            measure=re.sub(r"^users\b", several, measure),
-            left_out=_in_hidden_groups(self.left_out, several),
-            hidden=_in_hidden_groups(self.hidden, several),
-            parts=tuple(part.in_units(unit) for part in self.parts),
+            parts=tuple(part.in_units(unit, names) for part in self.parts),
             items=(replace(self.items[0], label=several),) if is_count else self.items,
+            **in_units,
         )
 
     def columns(self) -> dict[str, list[Any]]:
@@ -536,16 +537,6 @@ def _interval_pair(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
     if len(interval) != 2:
         raise InvalidParameter("a stored answer has an interval that is not a pair")
     return interval[0], interval[1]
-
-
-def _in_hidden_groups(sentences: str, units: str) -> str:
-    """Return `sentences` with `units` in place of "users" in phrases such as "fewer than 12 users may be hidden".
-
-    Such a phrase says up to which size a group may be missing from an answer. If parts of users are protected, such as
-    each day of a user, the size is a number of these parts, and the phrase becomes, for example, "fewer than 12
-    user-days may be hidden". Everything else is unchanged.
-    """
-    return re.sub(r"(?<=\d )users(?= may be hidden)", units, sentences)
 
 
 _PIECE = 1000

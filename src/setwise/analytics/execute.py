@@ -148,7 +148,7 @@ def execute(
     def compute(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
         answer = _answer_planned(planned, _EngineReader(reader, failures), randomness, receipt, searches)
         registered = planned.plan.interaction is Interaction.SETWISE
-        return answer.in_units(unit), planned.unused(answer.spent) if registered else ()
+        return answer.in_units(unit, planned.query.columns), planned.unused(answer.spent) if registered else ()
 
     # Private rows are read after a charge only here and in `execute_parts`, which decides what a caller can see of
     # failures. The outcome is stored before it is shown. After an error of the engine or of the ledger's database no
@@ -205,7 +205,8 @@ def execute_parts(
 
             # Later parts read rows that depend on the answers of earlier ones, so a retry must not draw these anew.
             answers.append(searches.draw_once(receipt, f"answer of part {place}", answer_part))
-        return _answer_whole(answers, whole).in_units(unit), ()
+        columns = [column for part in parts for column in part.planned.query.columns]
+        return _answer_whole(answers, whole).in_units(unit, columns), ()
 
     # All parameters are fixed before the first part runs, so the mechanisms compose set-wise.
     return _charge_and_settle(whole.uses, payer, key, request, compute, searches)

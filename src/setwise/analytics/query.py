@@ -292,6 +292,11 @@ class Query:
         return tuple(dict.fromkeys(each.column for each in self.statistics if each.column is not None))
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The group columns (or bins of columns) and the columns that the statistics read."""
+        return (*self.groups, *self.values)
+
+    @property
     def counted(self) -> Statistic | None:
         """The query's only statistic if groups can be ranked by it; None if they cannot, or if there are several.
 

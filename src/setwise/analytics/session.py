@@ -271,7 +271,7 @@ class Session(Askable):
                 self._engine.check(planned.search.aggregation)
         except UnknownColumn as error:
             raise UnknownColumn(f"{error}{self._advice}") from None
-        return planned
+        return planned.in_units(self._unit)
 
     def for_question(self, query: Query, budget: AskedBudget) -> "Session":  # noqa: ARG002 - `FileSession` uses them
         """Return the session that plans and answers `query` within `budget`, which is this session itself.

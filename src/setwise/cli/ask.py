@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from setwise.analytics.budget import AskedBudget, BudgetWords
     from setwise.analytics.catalog import Catalog, CatalogTable
     from setwise.analytics.engines.joins import Join
+    from setwise.analytics.planning.plan import Plan
     from setwise.analytics.query import Query
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
@@ -78,7 +79,7 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
         status = None if account is None else account.status()
     if common.plot is not None:
         table = location_of(common.table, common.engine, common.table_name).name
-        title = f"{question_in_words(query.to_dict())}, {table}"
+        title = f"{question_in_words(query.to_dict(), session.unit)}, {table}"
         answer.plot(common.plot, title=title, groups=query.groups)
     _show(answer, status, common)
 
@@ -128,13 +129,13 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         if common.preview or question.statement.explain:
             plan = question.plan()
             queries = [core.query for core in question.statement.cores]
-            show_preview(plan, queries, question.shortage(plan), as_json=common.as_json, details=common.details)
+            _show_preview(session, plan, queries, question.shortage(plan), None, common)
             return
         answer = interruptible(lambda: question.ask(common.key), session.cancel)
         status = None if account is None else account.status()
     if common.plot is not None:
-        asked = dict.fromkeys(question_in_words(core.query.to_dict()) for core in question.statement.cores)
-        answer.plot(common.plot, title=f"{'; '.join(asked)}, {statement.table}")
+        asked = [question_in_words(core.query.to_dict(), session.unit) for core in question.statement.cores]
+        answer.plot(common.plot, title=f"{'; '.join(dict.fromkeys(asked))}, {statement.table}")
     _show(answer, status, common)
 
 
@@ -226,7 +227,18 @@ def _budget_words(common: CommonOptions) -> "BudgetWords":
 def _preview(session: "Session", query: "Query", budget: "AskedBudget", common: CommonOptions) -> None:
     plan = session.preview(query, budget)
     shortage, warning = session.shortage(query, budget, plan), session.warning(plan)
-    show_preview(plan, [query], shortage, warning, as_json=common.as_json, details=common.details)
+    _show_preview(session, plan, [query], shortage, warning, common)
+
+
+def _show_preview(
+    session: "Session",
+    plan: "Plan",
+    queries: "Sequence[Query]",
+    shortage: str | None,
+    warning: str | None,
+    common: CommonOptions,
+) -> None:
+    show_preview(plan, queries, shortage, warning, unit=session.unit, as_json=common.as_json, details=common.details)
 
 
 def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", common: CommonOptions) -> None:

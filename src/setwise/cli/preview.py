@@ -22,6 +22,7 @@ def show_preview(
     shortage: str | None,
     warning: str | None = None,
     *,
+    unit: str,
     as_json: bool,
     details: bool,
 ) -> None:
@@ -31,6 +32,7 @@ def show_preview(
     - `shortage`: what the account lacks; None if it can pay or if no account pays
     - `warning`: a warning that the charge ends, for all accounts on the dataset, one of the two ways in which their
       joint budget can be spent (as a Gaussian budget or as a sum of epsilons); None if it ends neither
+    - `unit`: the unit of privacy, such as "user" or "user,day", which the texts are about
     - `as_json`: whether to print JSON instead of a table
     - `details`: whether to add the mechanism, how it was chosen, and the mechanism uses (runs of mechanisms) that are
       charged
@@ -44,7 +46,7 @@ def show_preview(
     epsilon, delta = plan.alone or (plan.epsilon.upper, plan.delta)
     at_delta = f" at delta {rounded_up(delta)}" if delta else ""
     rows = [
-        ("released", "; ".join(dict.fromkeys(question_in_words(query.to_dict()) for query in queries))),
+        ("released", "; ".join(dict.fromkeys(question_in_words(query.to_dict(), unit) for query in queries))),
         ("accuracy", plan.accuracy.text),
         ("cost", f"At most epsilon {rounded_up(epsilon)}{at_delta}"),
         ("promise", promise_in_words(epsilon, delta)),

@@ -245,7 +245,7 @@ def view_of(
 
 def _items_counted(unit: str, contributions: int) -> str:
     """Return "Of each user at most 10 items count": the most groups of one protected unit that a live series counts."""
-    counted = "user" if unit == Unit.USER else "day of a user"
+    counted = "user" if unit == Unit.USER else "user-day"
     return f"Of each {counted} at most {'1 item counts' if contributions == 1 else f'{contributions:,} items count'}"
 
 

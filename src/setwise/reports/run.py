@@ -180,7 +180,11 @@ def _price_questions(report: Report, question_sessions: QuestionSessions) -> Pri
     schemas = [session.schema for session, _ in question_sessions]
     user = question_sessions[0][0].protected_column
     try:
-        return price(questions, user=user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
+        priced = price(questions, user=user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
+        pairs = zip(questions, priced.plans, strict=True)
+        return replace(
+            priced, plans=tuple(plan.in_units(report.unit, question.query.columns) for question, plan in pairs)
+        )
     except InvalidParameter:
         # One of the questions cannot be planned at any budget. Planning each alone finds the one to name.
         for question, schema in zip(questions, schemas, strict=True):

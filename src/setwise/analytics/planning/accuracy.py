@@ -1,9 +1,10 @@
 """The planned accuracy of an answer in words, as previews state it on the command line, on the page and in JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from setwise.accounting.promises import in_unit_nouns
 from setwise.analytics.planning.expected_error import main_statistic
 from setwise.analytics.query import Query
 from setwise.analytics.statistics import Sum
@@ -63,6 +64,11 @@ class Accuracy:
             about=examples[0][1].about,
             threshold=examples[0][1].threshold,
         )
+
+    def in_units(self, unit: str, names: Collection[str]) -> "Accuracy":
+        """Return this accuracy about the unit of privacy `unit`, such as user-days; `names` are names of columns."""
+        text, about, threshold = (in_unit_nouns(each, unit, names) for each in (self.text, self.about, self.threshold))
+        return Accuracy(text=text, about=about, threshold=threshold)
 
     @classmethod
     def of_all(cls, parts: Sequence["Accuracy"]) -> "Accuracy":

@@ -3,7 +3,7 @@
 The mechanism and its noise scale are chosen in mechanisms/planning.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.promises import in_unit_nouns
 from setwise.analytics.bins import group_of
 from setwise.analytics.budget import NO_ACCOUNT_TO_DRAW_FROM, Budget, Draws
 from setwise.analytics.engines.aggregation import Aggregation, check_suitable, columns_read, with_filter
@@ -103,6 +104,11 @@ class Plan:
         error = replace(self.error, expected_error=counted.expected_error, radius=counted.radius)
         why = self.why.replace(count_error_in_words(self.error), count_error_in_words(error))
         return replace(self, error=error, why=why, accuracy=Accuracy.of(query, error, self.mechanism, why))
+
+    def in_units(self, unit: str, names: Collection[str]) -> "Plan":
+        """Return this plan with texts about the unit of privacy `unit`, such as user-days; `names` are column names."""
+        why = in_unit_nouns(self.why, unit, names)
+        return replace(self, why=why, accuracy=self.accuracy.in_units(unit, names))
 
     def to_dict(self) -> "PlanRecord":
         """Return the plan as the JSON object that the command line and the service show; `from_dict` reads it."""
@@ -198,6 +204,10 @@ class ExecutablePlan:
         if search is not None:
             search = replace(search, schema=replace(search.schema, version=version))
         return replace(self, version=version, search=search)
+
+    def in_units(self, unit: str) -> "ExecutablePlan":
+        """Return this plan with texts about the unit of privacy `unit`, such as "user,day", instead of users."""
+        return replace(self, plan=self.plan.in_units(unit, self.query.columns))
 
     def with_filter(self, query: Query, where: Filter | None, schema: Schema) -> "ExecutablePlan":
         """Return this plan with the filter of another query in it, so that nothing else is planned anew.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from setwise.accounting.promises import USER, in_unit_nouns, unit_nouns
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind
 from setwise.analytics.statistics import STATISTICS, Statistic
@@ -543,13 +544,15 @@ _LONGEST = 160
 """The most characters of a request that are shown if it is not a query."""
 
 
-def question_in_words(query: Mapping[str, Any]) -> str:
+def question_in_words(query: Mapping[str, Any], unit: str = USER) -> str:
     """Return a query, given in the form of `Query.to_dict`, as a short text for people.
+
+    If `unit` is a part of a user, such as "user,day", the text is about these parts instead of users.
 
     >>> question_in_words({"kind": "top-k", "item": "word", "k": 10, "where": "country = 'NO'"})
     "Top 10 of word, where country = 'NO'"
     """
-    words = _describe_query(query)
+    words = in_unit_nouns(_describe_query(query), unit, _names(query))
     if query.get("domain") is not None:
         words += ", from a given list"
     if query.get("where"):
@@ -577,6 +580,13 @@ def _describe_query(query: Mapping[str, Any]) -> str:
             return "A question of another kind"
 
 
+def _names(query: Mapping[str, Any]) -> list[str]:
+    """Return the names of the columns in a query that is given in the form of `Query.to_dict`."""
+    named = [query.get("value"), *(each.get("column") for each in query.get("statistics", ()))]
+    grouped = query.get("item", ())
+    return [*filter(None, named), *((grouped,) if isinstance(grouped, str) else grouped)]
+
+
 def _capitalize(words: str) -> str:
     return words[:1].upper() + words[1:]
 
@@ -589,8 +599,8 @@ def _by(query: Mapping[str, Any], word: str = " by ") -> str:
     return f"{word}{_columns(query['item'])}" if "item" in query else ""
 
 
-def charge_in_words(request: str) -> str:
-    """Return a short text for people that says what a charge paid for.
+def charge_in_words(request: str, unit: str = USER) -> str:
+    """Return a short text for people that says what a charge paid for, about the unit of privacy `unit`.
 
     `request` is the request text that the ledger stores. If `request` is not the JSON text of a query, the text itself
     is returned, shortened to 160 characters.
@@ -601,10 +611,11 @@ def charge_in_words(request: str) -> str:
     try:
         body = json.loads(request)
         if isinstance(body, dict) and isinstance(body.get("live"), dict):
-            return "Live series {name}: users per {item}, every {every}".format_map(body["live"])
+            _, counted = unit_nouns(body["live"].get("unit", USER))
+            return f"Live series {{name}}: {counted} per {{item}}, every {{every}}".format_map(body["live"])
         if isinstance(body, dict) and isinstance(body.get("statement"), list):
-            return "; ".join(dict.fromkeys(map(charge_in_words, body["statement"])))
+            return "; ".join(dict.fromkeys(charge_in_words(part, unit) for part in body["statement"]))
         query = body["query"]
     except (ValueError, TypeError, KeyError):
         return request if len(request) <= _LONGEST else request[:_LONGEST] + " …"
-    return question_in_words(query) if isinstance(query, dict) else str(query)[:_LONGEST]
+    return question_in_words(query, unit) if isinstance(query, dict) else str(query)[:_LONGEST]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from setwise.accounting.promises import in_unit_nouns
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.bins import ConsecutiveTime, TimeUnit, group_of, parse_group, period_start
 from setwise.analytics.budget import DEFAULT_DELTA, BudgetWords
@@ -248,9 +249,10 @@ class Statement:
             for statistic in core.query.statistics:
                 if isinstance(statistic, Count) and (statistic.is_auto or statistic in core.cataloged):
                     users = Count(most=1, column=statistic.column)
+                    counted = in_unit_nouns(users.description((), where), answer.unit, core.query.columns)
                     # The statement may also ask for the users themselves, which `measure` describes in the same words.
                     asked = users in core.query.statistics and users not in core.cataloged
-                    if answer.measure.split("; ").count(users.description((), where)) > asked:
+                    if answer.measure.split("; ").count(counted) > asked:
                         return [
                             f"COUNT(*) and COUNT(x) count each {self.user} at most once in a group, because the "
                             "dataset or the catalog bounds the rows of each to 1."

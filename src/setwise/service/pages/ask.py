@@ -295,8 +295,10 @@ def _describe_question(service: Service, job: Job, stated_query: dict[str, Any])
     that the person left out are filled in. Otherwise the text is made from `stated_query`, the JSON object of the query
     as the person asked it. The account that paid is looked up in `service`.
     """
-    charged = None if job.answer is None else service.accounts.account(job.account).charged_request(job.key)
-    return question_in_words(stated_query) if charged is None else charge_in_words(charged)
+    account = service.accounts.account(job.account)
+    charged = None if job.answer is None else account.charged_request(job.key)
+    unit = account.unit
+    return question_in_words(stated_query, unit) if charged is None else charge_in_words(charged, unit)
 
 
 def _chart_data(parts: AnswerParts) -> dict[str, object]:

@@ -492,7 +492,9 @@ class QuestionService:
         shortage = account.shortage(uses)
         lacks = None if shortage is None else with_suggestion(shortage, self._fitting_budget(checked, planned))
         warning = account.warning(uses) if shortage is None else None
-        return Preview(plan=planned.plan, left=remaining, shortage=lacks, warning=warning)
+        columns = [column for part in checked.parts for column in part.query.columns]
+        plan = planned.plan.in_units(checked.dataset.unit, columns)
+        return Preview(plan=plan, left=remaining, shortage=lacks, warning=warning)
 
     def _fitting_budget(self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan) -> str | None:
         """Return a phrase that suggests a budget which the account can pay, or None if no such budget is found.
