@@ -2,15 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
+from setwise.service.queries.engine_pool import Engines
+from setwise.service.settings import EngineKind, Settings
+from setwise.service.storage.datasets import Dataset
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, Team, ask, gather, write_events
 from tests.service.test_jobs import until
+from tests.service.test_reconciliation import capped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,3 +75,34 @@ def eventually(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_tables_views_and_files_of_spark_share_a_cap(
+    start: Callable[..., Replica], folder: Path, spark_session: "SparkSession"
+):
+    spark_session.sql("CREATE DATABASE shop")
+    try:
+        spark_session.sql(f"CREATE TABLE shop.visits USING parquet LOCATION '{folder}/events.parquet'")
+        spark_session.sql("CREATE TABLE shop.other USING parquet AS SELECT user_id, word FROM shop.visits")
+        spark_session.sql("CREATE VIEW shop.near AS SELECT user_id, word FROM shop.visits WHERE user_id > 1")
+        spark_session.sql("CREATE VIEW shop.far AS SELECT * FROM shop.near")
+        same = ["spark_catalog.shop.visits", "SHOP.Visits", "shop.far", "shop.near"]
+        replica = start(data_dir=folder, engine=("duckdb", "spark"))
+        assert capped(replica, "spark", "shop.visits", *same, "events.parquet", "shop.other") == dict.fromkeys(
+            [*same, "events.parquet"], True
+        ) | {"shop.other": False}
+        assert replica.service.ledger.cap("name-0") is not None
+    finally:
+        spark_session.sql("DROP DATABASE shop CASCADE")
+
+
+def test_a_folder_of_a_cluster_is_around_its_files(monkeypatch: pytest.MonkeyPatch, folder: Path):
+    """A dataset on one file and a dataset on its folder share data, although neither is in the catalogue."""
+    engines = Engines(Settings(data_dir=folder, engine=("spark",)))
+    monkeypatch.setattr(engines, "_open", lambda _: nullcontext(SimpleNamespace(relations=tuple)))
+    table = Dataset(name="x", engine=EngineKind.SPARK, table="", user="user_id", items=("word",))
+    file = engines.source(replace(table, table="s3a://shop/days/events.parquet"))
+    days = engines.source(replace(table, table="s3a://shop/days/"))
+    other = engines.source(replace(table, table="s3a://shop/other"))
+    assert set(file.within) & set(days.reads)
+    assert not set(file.within) & set(other.reads)

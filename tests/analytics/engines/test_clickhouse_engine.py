@@ -545,6 +545,7 @@ connection.query("INSERT INTO events SELECT number, concat('w', toString(number 
 connection.close()
 with tempfile.TemporaryDirectory() as other, open_engine("events", f"chdb://{sys.argv[1]}") as engine:
     assert engine.describe().names == ("who", "word")
+    assert engine.relations() == ("default.events",), engine.relations()
     try:
         open_engine("events", f"chdb://{other}")
     except EngineFailed as error:

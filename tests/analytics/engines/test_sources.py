@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb.sources import MOST_FILES, file_source
+from setwise.analytics.schema import Kind
 from setwise.errors import UnsuitableTable
 
 
@@ -58,3 +60,22 @@ def test_a_table_of_many_files_is_known_by_their_folders(tmp_path: Path):
     assert set(many.reads) <= set(file_source(str(tmp_path / "7.csv")).within)
     with pytest.raises(UnsuitableTable):
         file_source(str(tmp_path / "missing.csv"))
+
+
+def test_a_virtual_table_reads_all_tables_of_its_file(tmp_path: Path):
+    """Its module reads other tables of the file, and nothing in the catalogue says which."""
+    with closing(sqlite3.connect(tmp_path / "words.db")) as lite, lite:
+        lite.execute("CREATE TABLE events (user_id TEXT, word TEXT)")
+        lite.execute("CREATE VIRTUAL TABLE sought USING fts5(user_id, word, content='events')")
+    with open_engine(f"{tmp_path}/words.db::sought") as engine:
+        assert {"main.sought", "main.events"} <= set(engine.relations())
+    with open_engine(f"{tmp_path}/words.db::events") as engine:
+        assert engine.relations() == ("main.events",)
+
+
+def test_a_table_with_declared_types_reads_what_it_reads_without(tmp_path: Path):
+    with closing(sqlite3.connect(tmp_path / "days.db")) as lite, lite:
+        lite.execute("CREATE TABLE events (user_id TEXT, day TEXT)")
+        lite.execute("CREATE VIEW near AS SELECT user_id, day FROM events")
+    with open_engine(f"{tmp_path}/days.db::near", types={"day": Kind.DATE}) as engine:
+        assert engine.relations() == ("main.events", "main.near")

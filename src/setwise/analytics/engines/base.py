@@ -241,11 +241,11 @@ class Engine(ABC):
         return WeightReader(self, aggregation)
 
     def relations(self) -> tuple[str, ...]:
-        """Return the schema-qualified names of the server's tables that this engine reads, as far as it finds them.
+        """Return the names, with their schemas, of the tables of a server or database file that this engine reads.
 
-        A view gives its own name and the names of the tables below it. If the names of two engines overlap, both read
-        the same data, even if one of them reads it through a view. Only PostgreSQL finds names; for other engines, and
-        for a join, the result is empty.
+        A view gives its own name and the names of the tables below it, and so does a table that shows the rows of other
+        tables. If the names of two engines overlap, both read the same data, even if one of them reads it through a
+        view. The result is empty for files that are no databases, for a table in memory, a join and a derived table.
         """
         return ()
 

@@ -131,6 +131,8 @@ class Relation:
     - `manifest` describes a prepared dataset (a stored random ranking of each user's groups). None for other tables.
     - `origin` is the name of the table, by which a fingerprint of it can be computed again later, to notice changes of
       its rows. None for joins and derived tables, whose changes cannot be noticed.
+    - `reads` has the names, with their databases, of the table and of all tables below it, if the engine's lookup finds
+      them. It is empty for joins and derived tables.
     """
 
     text: str
@@ -138,6 +140,7 @@ class Relation:
     rows: int | None
     manifest: Manifest | None = None
     origin: str | None = None
+    reads: frozenset[str] = frozenset()
 
     def derive(self, derivation: Derivation, dialect: Dialect) -> "Relation":
         """Return the relation that results if the steps of `derivation` are applied to this relation.

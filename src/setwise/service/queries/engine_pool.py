@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from setwise.accounting.promises import USER
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import NOT_JOINED, JoinableTables, Joined, open_engine, pin_version
-from setwise.analytics.engines.duckdb.sources import DataIdentity, file_source
+from setwise.analytics.engines.duckdb.sources import MOST_FILES, DataIdentity, file_source
 from setwise.analytics.engines.files import lake_folder, local_files
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.object_store import SCHEME, is_stored, split_address, split_version
@@ -443,22 +443,36 @@ class Engines:
         """Return the identity of the rows of `dataset`, by which datasets on the same rows share a cap (joint budget).
 
         A file is identified by its path after links are followed, and a table on a server by its full name without
-        passwords. A view on PostgreSQL is identified by the tables under it.
+        passwords. A view is also identified by the tables below it, on a server and in a database file. A table of
+        Spark's catalogue is also identified by its files.
         """
         located = self._locate(dataset.table, dataset.engine)
-        if Path(located).is_absolute() or is_stored(located):
-            return file_source(located)
+        is_file = Path(located).is_absolute() or is_stored(located)
+        tables: tuple[str, ...] = ()
+        if not is_file or "::" in located:
+            with self._open(dataset) as engine:  # not one that is kept by its name, which is not registered yet
+                tables = engine.relations()
+        if is_file:
+            return file_source(located, tables)
         address = self._address(dataset.engine)
         server = urlsplit(address)
         where = f"{server.hostname}:{server.port or ''}{server.path}" if server.hostname else address
-        names = {located, *_full_names(located, dataset.engine, server.path.strip("/"))}
-        if dataset.engine is EngineKind.POSTGRESQL:
-            with self._open(dataset) as engine:  # not one that is kept by its name, which is not registered yet
-                names |= set(engine.relations())
-        folders = [str(parent) for parent in PurePosixPath(located).parents if "/" in located]
+        names, folders = {located, *tables}, set[str]()
+        if dataset.engine is EngineKind.SPARK:
+            if len(names) > MOST_FILES:
+                names = {located, *(_folders_around(name)[0] for name in names if "/" in name)}
+            names.add(located.rstrip("/"))
+            folders = {folder for name in names for folder in _folders_around(name)}
+        local = [_local_source(name) for name in names if name.startswith("file:/")]
         return DataIdentity(
-            reads=tuple(f"{dataset.engine} {where} {name}" for name in sorted(names)),
-            within=tuple(f"{dataset.engine} {where} {folder}" for folder in folders),
+            reads=(
+                *(f"{dataset.engine} {where} {name}" for name in sorted(names)),
+                *(text for file in local for text in file.reads),
+            ),
+            within=(
+                *(f"{dataset.engine} {where} {folder}" for folder in sorted(folders)),
+                *(text for file in local for text in file.within),
+            ),
         )
 
     def _with_relative_paths(self, error: UnsuitableTable) -> UnsuitableTable:
@@ -580,26 +594,25 @@ def _cannot_open(dataset: Dataset) -> EngineFailed:
     return EngineFailed(f"the table of the dataset {dataset.name!r} cannot be opened; tell a steward")
 
 
-def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
-    """Return a set with the full name of `table` on a server, by which two datasets on the same table are recognised.
+def _local_source(url: str) -> DataIdentity:
+    """Return the identity of the local file or folder that Spark names `url`, such as file:/data/events.
 
-    `kind` is the engine.
-
-    - ClickHouse: a name without a database gets `database`, or "default" if `database` is "".
-    - Spark: a name without a database gets "default"; a path stays a path.
-    - PostgreSQL and DuckDB: the set is empty, because a PostgreSQL server itself is asked for full names, and tables of
-      DuckDB are identified by their files.
+    It is the identity that the same file has as a dataset of its own. It is empty for a file on other machines only.
     """
-    match kind:
-        case EngineKind.CLICKHOUSE:
-            return {table if "." in table else f"{database or 'default'}.{table}"}
-        case EngineKind.SPARK if "/" not in table:
-            name = table.lower().removeprefix("spark_catalog.")
-            return {name if "." in name else f"default.{name}"}
-        case EngineKind.SPARK:
-            return {table.rstrip("/")}
-        case _:
-            return set()
+    try:
+        return file_source(os.path.normpath(url.removeprefix("file:").replace("//", "/")))
+    except (UnsuitableTable, OSError):
+        return DataIdentity(reads=())
+
+
+def _folders_around(path: str) -> list[str]:
+    """Return the folders around `path` in a cluster's storage, as in hdfs://host/data; the list is empty for a name."""
+    if "/" not in path:
+        return []
+    # The scheme and host must stay as they are: a path of its own would lose one of the two slashes between them.
+    start = re.match(r"\w+:(//[^/]*)?", path)
+    prefix = "" if start is None else start[0]
+    return [f"{prefix}{parent}" for parent in PurePosixPath(path.removeprefix(prefix)).parents]
 
 
 def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:

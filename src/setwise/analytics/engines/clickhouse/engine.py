@@ -18,7 +18,7 @@ from setwise.analytics.engines.registry import OpenRequest
 from setwise.analytics.engines.results import arrow_table, label_names
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column
-from setwise.errors import EngineFailed
+from setwise.errors import EngineFailed, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
@@ -68,6 +68,22 @@ class ClickHouseEngine(Engine):
     def rows(self) -> int | None:
         """Return the number of rows that ClickHouse's metadata states for the table; None if it states none."""
         return self._relation.rows
+
+    @without_driver_error
+    def relations(self) -> tuple[str, ...]:
+        """Return the names, with their databases, of the tables that this engine reads, and of those below them.
+
+        Tables are below a view, and below a Merge or Buffer table. If the names of two engines overlap, both read the
+        same data. A prepared dataset (a stored random ranking of each user's groups) has the names of the table that it
+        was prepared from, too. The result is empty for a join and for a derived table.
+        """
+        reads = self._relation.reads
+        if self._manifest is not None:
+            try:
+                reads |= self._catalogue.find(self._manifest.origin).reads
+            except UnsuitableTable:  # the table is gone, so only its name is left
+                reads |= {self._manifest.origin}
+        return tuple(sorted(reads))
 
     def close(self) -> None:
         """Close the engine's connection to ClickHouse."""

@@ -6,7 +6,7 @@ A prepared dataset (a stored random ranking of each user's groups) is a MergeTre
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setwise.analytics.engines.clickhouse.connection import Ask
 from setwise.analytics.engines.clickhouse.dialect import clickhouse_column, quoted
@@ -86,6 +86,8 @@ class _Definition:
     - `columns` maps the name of each column to its type and whether it is computed.
     - `converted` says whether ClickHouse converts rows while it reads them, because they were stored when a column had
       another type.
+    - `reads` has the names, with their databases, of this table and of all tables below it. Those below are known only
+      after the check of a view, or of a table over other tables.
     """
 
     engine: str
@@ -96,6 +98,7 @@ class _Definition:
     current_database: str
     columns: dict[str, _Column]
     converted: bool
+    reads: frozenset[str]
 
     @property
     def stored(self) -> dict[str, _Column]:
@@ -141,19 +144,20 @@ class ClickHouseCatalogue:
             rows=definition.rows,
             manifest=Manifest.in_comment(definition.comment),
             origin=table,
+            reads=definition.reads,
         )
 
     def _check_table(self, table: str) -> _Definition:
-        """Return the catalogue's definition of `table`.
+        """Return the catalogue's definition of `table`, with the names of all tables below it.
 
         Raises: `UnsuitableTable` if the table does not exist, or if reading it could fail because of the values in a
         row.
         """
         definition = self._definition(table)
         if definition.engine == "View":
-            self._check_view(table, definition)
+            definition = replace(definition, reads=definition.reads | self._check_view(table, definition))
         elif definition.engine in ("Merge", "Buffer"):
-            self._check_tables_below(table, definition)
+            definition = replace(definition, reads=definition.reads | self._check_tables_below(table, definition))
         elif not definition.engine.endswith("MergeTree") and definition.engine not in _STORED:
             raise UnsuitableTable(
                 f"{table!r} is a table of the engine {definition.engine}, whose rows are converted as they are read or "
@@ -193,6 +197,7 @@ class ClickHouseCatalogue:
                 for name, native, kind, text, stored in row["columns"]
             },
             converted=bool(row["converted"]),
+            reads=frozenset({f"{_parts(table)['database'] or row['current']}.{_parts(table)['table']}"}),
         )
 
     def _is_total(self, expression: str, native: str, natives: Mapping[str, str]) -> bool:
@@ -220,14 +225,16 @@ class ClickHouseCatalogue:
                 self._total[key] = False
         return self._total[key]
 
-    def _check_view(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` if the view `table` does more than show columns of one table with their types.
+    def _check_view(self, table: str, definition: _Definition) -> frozenset[str]:
+        """Return the names, with their databases, of the tables below the view `table`.
 
-        A view that computes or converts values could fail on a row, and so reveal its values. `definition` is the
-        view's entry in the catalogue.
+        `definition` is the view's entry in the catalogue.
+        Raises: `UnsuitableTable` if the view does more than show columns of one table with their types: a view that
+        computes or converts values could fail on a row, and so reveal its values.
         """
         database = _parts(table)["database"] or definition.current_database
         below: dict[str, _Column] = {}
+        reads: set[str] = set()
 
         def columns_of(schema: str, name: str) -> dict[str, Kind]:
             """Return {column: type} of the table `name` in the database `schema`, which the checked view reads.
@@ -235,19 +242,23 @@ class ClickHouseCatalogue:
             An empty `schema` means the view's own database. The table's stored columns are also kept, so that the types
             of the view's columns can be compared with theirs afterwards.
             """
-            below.update(self._check_table(f"{schema or database}.{name}").stored)
+            checked = self._check_table(f"{schema or database}.{name}")
+            below.update(checked.stored)
+            reads.update(checked.reads)
             return _kinds(below)
 
         view_columns = plain_view(definition.select, "clickhouse", columns_of)
         if view_columns is None or definition.columns != {name: below[source] for name, source in view_columns.items()}:
             raise refuse_view(table, "store its rows in a MergeTree table")
+        return frozenset(reads)
 
-    def _check_tables_below(self, table: str, definition: _Definition) -> None:
-        """Raise `UnsuitableTable` unless `table`, a Merge or Buffer table, has the types of the tables that it reads.
+    def _check_tables_below(self, table: str, definition: _Definition) -> frozenset[str]:
+        """Return the names, with their databases, of the tables below `table`, a Merge or Buffer table.
 
         Merge and Buffer tables show the rows of other tables. Each of those tables must store all columns of `table`,
         with the same types; it may have more columns. If a type differs, ClickHouse converts values while it reads, and
         a conversion can fail on a value and so reveal the value. `definition` is the entry of `table` in the catalogue.
+        Raises: `UnsuitableTable` if a type differs.
         """
         matched = _OF_OTHERS.match(definition.engine_text)
         names = [] if matched is None else [matched[3]]
@@ -256,15 +267,18 @@ class ClickHouseCatalogue:
             this_table = (_parts(table)["database"] or definition.current_database, _parts(table)["table"])
             names = [str(name) for name in matches.get("name", ()) if (matched[2], name) != this_table]
         alike = bool(names)
+        reads: set[str] = set()
         for name in names:
             assert matched is not None
-            below = self._check_table(f"{matched[2]}.{name}").stored
-            alike = alike and definition.columns.items() <= below.items()
+            below = self._check_table(f"{matched[2]}.{name}")
+            alike = alike and definition.columns.items() <= below.stored.items()
+            reads |= below.reads
         if not alike:
             raise UnsuitableTable(
                 f"{table!r} reads tables that have other columns or types, so rows are converted as they are read and "
                 "one row could make every question fail: name one of those tables, or give them the same columns"
             )
+        return frozenset(reads)
 
     def _check_policies(self, table: str, definition: _Definition) -> None:
         """Raise `UnsuitableTable` if a row policy (a filter that the server adds to every query) could fail on a row.

@@ -127,6 +127,15 @@ class DuckDBEngine(Engine):
         with _failures(self.spill), self._connection.cursor() as cursor:
             return self._table.rows(cursor)
 
+    def relations(self) -> tuple[str, ...]:
+        """Return the names, with their schemas, of the tables of a database file that this engine reads.
+
+        A view gives its own name and the names of the tables below it. Names are in lower case, because DuckDB and
+        SQLite ignore case. The result is empty for files that are no databases, for a table in memory, a join and a
+        derived table.
+        """
+        return tuple(sorted(self._table.relations()))
+
     @without_driver_error
     def read_table(self, most: int) -> "pa.Table":
         """Return all rows of the table, unprotected, as an Arrow table; only for public tables.

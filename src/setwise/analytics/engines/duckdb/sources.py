@@ -1,6 +1,6 @@
 """Identities of the data that a table reads, which do not depend on how its name or path is spelled."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +34,15 @@ class DataIdentity:
     within: tuple[str, ...] = ()
 
 
-def file_source(path: str) -> DataIdentity:
+def file_source(path: str, tables: Collection[str] = ()) -> DataIdentity:
     """Return the identity of the data at `path`: a file, folder, glob, or table of a database file (`FILE::TABLE`).
 
     A link has the identity of the file that it leads to. All versions of a Delta or Iceberg table have one identity. A
-    prepared dataset (a stored random ranking of each user's groups) has the identity of its source.
+    prepared dataset (a stored random ranking of each user's groups) has the identity of its source; if that is a
+    database file, the identity of all its tables, because the table is not stored with the prepared dataset.
+
+    `tables` are the names of all tables and views of a database file that are read, as `Engine.relations` returns them:
+    those below a view belong to its identity.
 
     Raises: `UnsuitableTable` if there is no such file.
     """
@@ -55,22 +59,37 @@ def file_source(path: str) -> DataIdentity:
     files = [file.resolve() for file in local_files(place_text)]
     if len(files) == 1 and magic_of(files[0]) in (SQLITE_MAGIC, DUCKDB_MAGIC):
         # only database files: readers of other files ignore the table's name
-        suffix = "::" + table.replace('"', "").lower().removeprefix("main.")
-    else:
-        suffix = ""
+        return _database_source(files[0], (table, *tables), Path(place_text))
     reads: list[str] = []
     if len(files) <= MOST_FILES:
         for file in files:
-            stat = file.stat()
-            reads += [f"file {file}{suffix}", f"inode {stat.st_dev}:{stat.st_ino}{suffix}"]
+            reads += _names_of_file(file)
     else:
         reads += [f"folder {folder}" for folder in sorted({file.parent for file in files})[:MOST_FILES]]
     if Path(place_text).is_dir():
         reads.append(f"folder {Path(place_text).resolve()}")
-    folders = {folder for file in files for folder in file.parents} if len(files) <= MOST_FILES and not suffix else ()
+    folders = {folder for file in files for folder in file.parents} if len(files) <= MOST_FILES else ()
     return DataIdentity(
         reads=_without_duplicates(reads), within=_without_duplicates(f"folder {folder}" for folder in sorted(folders))
     )
+
+
+def _database_source(file: Path, tables: Iterable[str], folder: Path) -> DataIdentity:
+    """Return the identity of `tables` of the database file `file`; the table "" stands for all tables of the file.
+
+    `folder` is the path by which the file was found.
+    """
+    names = dict.fromkeys(table.replace('"', "").lower().removeprefix("main.") for table in tables)
+    reads = [f"{text}::{name}" for text in _names_of_file(file) for name in names]
+    if folder.is_dir():
+        reads.append(f"folder {folder.resolve()}")
+    return DataIdentity(reads=tuple(reads), within=tuple(f"{text}::" for text in _names_of_file(file)))
+
+
+def _names_of_file(file: Path) -> tuple[str, str]:
+    """Return two texts that identify `file`, whose links are resolved: by its path, and by its inode."""
+    stat = file.stat()
+    return f"file {file}", f"inode {stat.st_dev}:{stat.st_ino}"
 
 
 def _stored_source(address: str) -> DataIdentity:

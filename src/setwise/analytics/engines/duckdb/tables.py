@@ -70,6 +70,13 @@ class DuckDBTable(ABC):
         """
         check_unchanged(file for file in self.files if isinstance(file, StoredObject))
 
+    def relations(self) -> frozenset[str]:
+        """Return the names of the tables and views of a database file that are read: SCHEMA.TABLE in lower case.
+
+        They are known after `attach`. The result is empty for a table of any other kind, a join and a derived table.
+        """
+        return frozenset()
+
     @abstractmethod
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
@@ -113,6 +120,7 @@ class DatabaseTable(DuckDBTable):
         self._catalog = f"source {path}"  # the same for two tables of one file, which can then be joined
         self._name = self._read = ".".join(quoted(part) for part in (self._catalog, *table.split(".")))
         self._computed: tuple[str, ...] = ()
+        self._relations: frozenset[str] = frozenset()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach the database file to `connection`, and check that the table exists and is no view that computes.
@@ -131,10 +139,15 @@ class DatabaseTable(DuckDBTable):
                 self._path, self._table, [n if schema == "main" else f"{schema}.{n}" for schema, n in tables]
             )
         main_first = sorted(matching, key=lambda each: each[0] != "main")
-        self._computed = _DuckDBCatalog(connection, self._catalog).generated_columns(*main_first[0])
+        catalog = _DuckDBCatalog(connection, self._catalog)
+        self._computed = catalog.generated_columns(*main_first[0])
+        self._relations = frozenset(catalog.names)
         if self._computed:
             chosen = ", ".join(map(quoted, self.describe(connection).names))
             self._read = f"(SELECT {chosen} FROM {self._name})"
+
+    def relations(self) -> frozenset[str]:
+        return self._relations
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the stored columns of the table, which `cursor` reads from DuckDB's catalogue, as a schema.
@@ -164,12 +177,14 @@ class DatabaseTable(DuckDBTable):
 class _DuckDBCatalog:
     """Definitions of the tables and views in a DuckDB database file, to check that reading them cannot fail on a row.
 
-    The file is attached to `connection` under the name `catalog`.
+    The file is attached to `connection` under the name `catalog`. The field `names` has the names, SCHEMA.TABLE in
+    lower case, of all tables and views that were checked, with those below them.
     """
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection", catalog: str) -> None:
         self._connection = connection
         self._catalog = catalog
+        self.names: set[str] = set()
 
     def generated_columns(self, schema: str, name: str) -> tuple[str, ...]:
         """Return the names of the columns of the table `name` in `schema` that DuckDB computes while it reads rows.
@@ -178,6 +193,7 @@ class _DuckDBCatalog:
 
         Raises: `UnsuitableTable` for a view that computes anything.
         """
+        self.names.add(f"{schema}.{name}".lower())
         place = {"catalog": self._catalog, "schema": schema, "name": name}
         view = self._connection.execute(
             "SELECT sql FROM duckdb_views() WHERE database_name = $catalog AND schema_name = $schema "
@@ -259,6 +275,9 @@ class TypedTable(DuckDBTable):
         if self._grammar.null:
             kinds = {column.name for column in self._converted}
             self._texts = tuple(each.name for each in schema if each.kind is Kind.TEXT and each.name not in kinds)
+
+    def relations(self) -> frozenset[str]:
+        return self._table.relations()
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns of the table, each with the type as which it is read; `cursor` reads metadata alone.
@@ -454,6 +473,7 @@ class SqliteTable(DuckDBTable):
         super().__init__((path,), str(path), columnar=False)
         self._path = path
         self._table = table
+        self._relations: set[str] = set()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Check that the SQLite table exists and is no view that computes values; `connection` is not used.
@@ -463,15 +483,21 @@ class SqliteTable(DuckDBTable):
         """
         del connection
         with closing(self._open()) as source:
-            tables = {
-                str(name): str(statement) if kind == "view" else None
-                for kind, name, statement in source.execute(
-                    "SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view')"
-                )
-            }
+            rows = source.execute(
+                "SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view')"
+            ).fetchall()
+            tables = {str(name): str(statement) if kind == "view" else None for kind, name, statement in rows}
             if self._table not in tables:
                 raise _missing(self._path, self._table, sorted(tables))
             self._columns_below(source, tables, "", self._table)
+        virtual = {
+            f"main.{name}".lower() for _, name, statement in rows if str(statement)[:15].upper() == "CREATE VIRTUAL "
+        }
+        if self._relations & virtual:  # its module reads other tables of the file, and nothing says which
+            self._relations.update(f"main.{name}".lower() for name in tables)
+
+    def relations(self) -> frozenset[str]:
+        return frozenset(self._relations)
 
     def _columns_below(
         self, source: sqlite3.Connection, views: Mapping[str, str | None], schema: str, name: str
@@ -492,6 +518,7 @@ class SqliteTable(DuckDBTable):
         statement = next((text for each, text in views.items() if each.lower() == name.lower()), "")
         if statement == "" or schema not in ("", "main"):
             return None
+        self._relations.add(f"main.{name}".lower())
         if statement is not None:
             others = {
                 view: text for view, text in views.items() if view.lower() != name.lower()

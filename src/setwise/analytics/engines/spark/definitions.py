@@ -65,6 +65,36 @@ def check_frame(frame: DataFrame, source: str) -> None:
             _check_storage(frame.sparkSession, node, name, source)
 
 
+def relations_of(frame: DataFrame) -> set[str]:
+    """Return the names of the catalogue tables and views that `frame` reads, and the paths of the files below them.
+
+    Names are in lower case, because Spark ignores case, with their databases and, unless it is Spark's own, their
+    catalogues. Paths are complete: they begin with a scheme, as in hdfs://host/data/events or file:/data/events.
+    """
+    found: set[str] = set()
+    for node in _tree(frame._jdf.queryExecution().analyzed()):
+        match _class_name(node):
+            case "View":
+                found.add(_table_name(str(node.desc().identifier().unquotedString())))
+            case "LogicalRelation":
+                table = node.catalogTable()
+                if table.isDefined():
+                    found.add(_table_name(str(table.get().identifier().unquotedString())))
+                if str(node.relation().getClass().getName()).endswith("HadoopFsRelation"):
+                    found |= {str(path) for path in _items(node.relation().location().rootPaths())}
+            case "DataSourceV2Relation":
+                if node.catalog().isDefined() and node.identifier().isDefined():
+                    found.add(_table_name(f"{node.catalog().get().name()}.{node.identifier().get().toString()}"))
+            case _:
+                pass
+    return found
+
+
+def _table_name(name: str) -> str:
+    """Return the full `name` of a catalogue table as it identifies the table: lower case, without Spark's catalogue."""
+    return name.lower().removeprefix("spark_catalog.")
+
+
 def _check_storage(session: SparkSession, leaf: Any, name: str, source: str) -> None:  # noqa: ANN401 - an object of Java
     """Raise `UnsuitableTable` if Spark converts values of a stored table while it reads them.
 

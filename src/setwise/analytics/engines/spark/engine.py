@@ -25,6 +25,7 @@ from setwise.analytics.engines.files import apply_description
 from setwise.analytics.engines.joins import NamedTable
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.registry import OpenRequest, TableSource
+from setwise.analytics.engines.spark.definitions import relations_of
 from setwise.analytics.engines.spark.dialect import SparkDialect
 from setwise.analytics.engines.spark.tables import (
     SparkSource,
@@ -37,7 +38,7 @@ from setwise.analytics.engines.spark.tables import (
     store_frame,
 )
 from setwise.analytics.schema import Column
-from setwise.errors import EngineFailed
+from setwise.errors import EngineFailed, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
@@ -88,6 +89,26 @@ class SparkEngine(Engine):
         self._origin = table.named
         with _failures():
             self._schema = table.schema
+
+    @without_driver_error
+    def relations(self) -> tuple[str, ...]:
+        """Return the names of the catalogue tables and views that this engine reads, and the paths of their files.
+
+        For files without a table in the catalogue, only the paths are returned. If the names of two engines overlap,
+        both read the same data. A prepared dataset (a stored random ranking of each user's groups) has the names of the
+        table that it was prepared from, too. The result is empty for data frames, joins and derived tables.
+        """
+        if self._table.named is None:
+            return ()
+        with _failures():
+            names = relations_of(self._table.frame)
+            if self._manifest is not None:
+                origin = self._manifest.origin
+                try:
+                    names |= relations_of(source_frame(self._table.frame.sparkSession, origin))
+                except (PySparkException, Py4JError, UnsuitableTable):  # the table is gone, so only its name is left
+                    names |= {origin}
+        return tuple(sorted(names))
 
     def close(self) -> None:
         """Release the Spark session, which is stopped if this package started it and no other engine uses it."""
