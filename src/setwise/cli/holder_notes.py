@@ -194,7 +194,7 @@ def _advice(
     if "the table has no column" in message and (wrapped := _unwrapping(source, csv)):
         commands.append(wrapped)
     comparisons = dict(note.comparison for note in notes if note.comparison is not None)
-    asked = [_with_comparisons(word, comparisons) for word in command_words.get()]
+    asked = _with_constants([_with_comparisons(word, comparisons) for word in command_words.get()], notes)
     # A command that would be refused for these notes again is never returned. A readable copy of the file, and a column
     # of words that is compared with one of them, are not refused again.
     if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
@@ -212,7 +212,7 @@ def _advice(
         return ""
     readings = check.readings()
     if readings:
-        return _choices(source, readings, types, user)
+        return _choices(source, readings, types, user, notes)
     copy = next((copy for name, copy in check.number_copies().items() if _sums(asked, name)), "")
     if copy:  # with options alone, the next refusal would be about these numbers
         return _ask_copy(source, copy, asked)
@@ -367,11 +367,28 @@ def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
     return word
 
 
+def _with_constants(
+    words: Sequence[str], notes: "Sequence[ScanNote]", csv: "CsvOptions | None" = None
+) -> tuple[str, ...]:
+    """Return the command-line `words` with constants as they have to be once columns are read as numbers or dates.
+
+    `notes` say which columns of text the question compares by order. The constants are written as `csv` says, or as the
+    cells seem to be if that is None.
+    """
+    from setwise.analytics.tables.text_order import with_plain_constants
+
+    for name, kind, grammar in [note.compared for note in notes if note.compared is not None]:
+        written = grammar if csv is None else csv.cells
+        words = [with_plain_constants(word, name, kind, written) for word in words]
+    return tuple(words)
+
+
 def _choices(
     source: str,
     readings: "Mapping[str, tuple[CsvOptions, Mapping[str, Kind]]]",
     types: "Mapping[str, Kind]",
     user: str,
+    notes: "Sequence[ScanNote]",
 ) -> str:
     """Return a sentence with one command for each way in which the file `source` can be read; its owner has to choose.
 
@@ -379,6 +396,7 @@ def _choices(
       options and column types that reads the file in this way
     - `types`: the column types with which the file was read so far
     - `user`: the file's user column
+    - `notes`: the notes for which the question was refused
 
     Returns "" if the running command cannot be repeated in one of these ways.
     """
@@ -387,7 +405,8 @@ def _choices(
     commands = []
     for meaning, (csv, kinds) in readings.items():
         check = check_table(source, csv, kinds, None)
-        command = _with_options(command_words.get(), _without_float_user(user, _needed_options(check, types)))
+        asked = _with_constants(command_words.get(), notes, csv)
+        command = _with_options(asked, _without_float_user(user, _needed_options(check, types)))
         if user not in _column_names(check) or not command or any("\n" in word for word in command):
             return ""
         commands.append(f"{meaning}, ask again with: setwise {join(command)}")

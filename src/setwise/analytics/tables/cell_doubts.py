@@ -5,16 +5,23 @@ dates, and columns that write yes with several words.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
+from setwise.analytics.engines.typed_cells import BLANKS, MONTHS, CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.clean_copies import with_changed_cells
 from setwise.analytics.tables.scan_notes import OptionWriter
-from setwise.analytics.tables.writing import ENOUGH, NULL_WORDS, condition_of_words, yes_words
+from setwise.analytics.tables.writing import (
+    ENOUGH,
+    NULL_WORDS,
+    condition_of_words,
+    guess_grammar,
+    readable_cells,
+    yes_words,
+)
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
@@ -29,16 +36,57 @@ _SERIAL_WORDS = (
 )
 _CLOCK = r"[0-9]{1,4}:[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
 """The regular expression of a time of day, or of a duration, as h:mm or h:mm:ss."""
-_TWELVE_HOURS = "(.*[^0-9])?(1[0-2]|0?[1-9]):([0-5][0-9](:[0-5][0-9])?)[ \u00a0\u202f]?([AaPp])[.]?[Mm][.]?"
-"""The regular expression of a time with AM or PM, which a date may precede as the first group."""
+_TWELVE_HOURS = (
+    "(.*[^0-9])?(1[0-2]|0?[1-9]):([0-5][0-9](:[0-5][0-9])?)[ \u00a0\u202f]?([AaPp])[.]?[Mm][.]?( ?[A-Z]{3,5})?"
+)
+"""The regular expression of a time with AM or PM, which a date may precede as the first group.
+
+A time zone may follow.
+"""
+_DURATION = (
+    "(?:([0-9]+) ?(?:h|hr|hrs|hours?|std)[.,]? ?)?(?:([0-9]+) ?(?:m|min|mins|minutes?)[.,]? ?)?"
+    "(?:([0-9]+) ?(?:s|sec|secs|seconds?|sek)[.]?)?"
+)
+"""The regular expression of a duration such as 1h 30m; its groups are hours, minutes and seconds."""
+_BESIDE_DATES = (
+    "^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*[.]?,? |(?<=[0-9])(st|nd|rd|th)(?= |,)| (of|de|del)(?= )"
+    "|(,| at| um)(?= [0-9]{1,2}:[0-5][0-9])|(?<=[0-9]) ?(GMT|UTC)(?=[+-][0-9])"
+    "|(?<=[0-9]) ?[([]?(?!AM|PM)(Uhr|[A-Z]{2,5}|[A-Z][A-Za-z]+(/[A-Za-z0-9_+-]+)+)[])]?(?!.)"
+)
+"""The regular expression of what stands beside a date or time and is not read.
+
+Examples are the name of a weekday, the end of 1st, "of" before a month, a comma before a time, and a time zone. A date
+and time is read without them.
+"""
+_WORD = "[^-0-9 .,:/]+"
+"""The regular expression of a word in a date, in any language."""
+_ENGLISH_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_FOREIGN_MONTHS = {
+    month: english
+    for months in (
+        "januar februar m\u00e4rz april mai juni juli august september oktober november dezember",
+        "janvier f\u00e9vrier mars avril mai juin juillet ao\u00fbt septembre octobre novembre d\u00e9cembre",
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+        "janeiro fevereiro mar\u00e7o abril maio junho julho agosto setembro outubro novembro dezembro",
+        "januari februari maart april mei juni juli augustus september oktober november december",
+        "januari februari mars april maj juni juli augusti september oktober november december",
+        "januar februar marts april maj juni juli august september oktober november december",
+    )
+    for month, english in zip(months.split(), _ENGLISH_MONTHS, strict=True)
+}
+"""The English abbreviation of each month, by its name in other European languages."""
 _DATED_NAME = re.compile(
-    "date|day|datum|fecha|jour|giorno|dia|tag|time|_at$|^at$|created|updated|born|birth", re.IGNORECASE
+    "date|day|datum|fecha|jour|giorno|dia|tag|time|stamp|epoch|when|_at$|^at$|^d$|^dt$|^ts$|_ts$|_dt$|created|updated"
+    "|born|birth",
+    re.IGNORECASE,
 )
 """Parts of the names of columns that hold dates."""
 _FROM_SERIAL_DAY = (
     "str(datetime.datetime(1899,12,30)+datetime.timedelta(seconds=round(86400*float(m[0])))).replace(' 00:00:00','')"
 )
 _FROM_TWELVE_HOURS = "(m[1] or '').replace(',','')+'%02d:'%(int(m[2])%12+12*(m[5] in 'Pp'))+m[3]"
+_FROM_DURATION = "str(3600*int(m[1] or 0)+60*int(m[2] or 0)+int(m[3] or 0))"
 _FROM_CLOCK = "'%.12g'%sum(float(x)*60**(2-i) for i,x in enumerate(m[0].split(':')))"
 
 
@@ -97,13 +145,40 @@ def far_number_sentences(
     return sentences
 
 
-def holds_serial_days(name: str, cells: Sequence[str]) -> bool:
-    """Return whether the column `name` seems to hold dates as numbers of days since 1899-12-30.
+def holds_dates_as_numbers(name: str, cells: Sequence[str]) -> bool:
+    """Return whether the column `name` seems to hold dates as numbers: of days since 1899-12-30, or since 1970.
 
-    Spreadsheets store dates in this way, as numbers such as 45000. A price or a number of people can be 45000 too, so
-    the column must also have a name that suggests dates, such as "created". `cells` are sampled cells of the column.
+    Spreadsheets store dates as days, in numbers such as 45000, and programs as seconds or milliseconds since 1970. A
+    price or a number of people can be 45000 too, so the column must also have a name that suggests dates, such as
+    "created". `cells` are sampled cells of the column.
     """
-    return _DATED_NAME.search(name) is not None and _match(cells, _SERIAL_DAY)
+    is_number = _match(cells, _SERIAL_DAY) or since_1970(cells) != ""
+    return _DATED_NAME.search(name) is not None and is_number
+
+
+def since_1970(cells: Sequence[str]) -> str:
+    """Return the SQL function that reads at least 90% of the sampled `cells` as times since 1970; "" if there is none.
+
+    TO_TIMESTAMP is returned if these cells are numbers with as many digits as seconds since 1970 have, and
+    TIMESTAMP_MILLIS if they have as many digits as milliseconds since 1970.
+    """
+    lengths = [len(cell.strip()) for cell in cells if cell.strip().isdecimal()]
+    for function, digits in (("TO_TIMESTAMP", (9, 10)), ("TIMESTAMP_MILLIS", (12, 13))):
+        if cells and sum(length in digits for length in lengths) >= ENOUGH * len(cells):
+            return function
+    return ""
+
+
+def since_1970_sentence(name: str, cells: Sequence[str]) -> str:
+    """Return a sentence if the numbers of the column `name` may be seconds or milliseconds since 1970; else "".
+
+    `cells` are sampled cells of the column.
+    """
+    function = since_1970(cells)
+    unit = "seconds" if function == "TO_TIMESTAMP" else "milliseconds"
+    return (
+        f"the numbers of {name!r} may be {unit} since 1970, which {function}({name}) reads in SQL" if function else ""
+    )
 
 
 def stored_time_sentence(
@@ -111,9 +186,14 @@ def stored_time_sentence(
 ) -> tuple[str, str]:
     """Return (sentence, command) about cells with dates or times in forms that are not read; ("", "") if none.
 
-    The forms are numbers of days, in which spreadsheets store dates; times with AM or PM; and times such as 1:30:00.
+    The forms are:
+    - numbers of days, in which spreadsheets store dates, and numbers of seconds or milliseconds since 1970;
+    - times with AM or PM, times such as 1:30:00, and durations such as 1h 30m;
+    - dates with words beside them, such as a time zone, or with names of months in another language;
+    - dates of which some have the day first and others the month.
+
     The sentence tells the data holder that these cells are not read as dates or times, and what helps. What helps is a
-    shell command that writes a copy of the file, with dates, with hours up to 23, or with numbers of seconds; the
+    shell command that writes a copy of the file with dates, with hours up to 23, or with numbers of seconds; the
     sentence ends with it. If no command can write the copy, the command is "", and the sentence ends with advice.
 
     - `name` is the column, and `cells` are sampled cells of the column.
@@ -122,6 +202,11 @@ def stored_time_sentence(
     - `is_dated` says that the column should hold dates, by its name or its declared kind. Only then are numbers of days
       taken for dates of a spreadsheet.
     """
+    if orders := orders_sentence(name, cells):
+        return orders, ""
+    if is_dated and (times := since_1970_sentence(name, cells)):
+        return times, ""
+    months = _foreign_months(cells)
     if is_dated and _match(cells, _SERIAL_DAY):
         held, wanted, changed = _SERIAL_WORDS, "dates", _FROM_SERIAL_DAY
         pattern, advice = _SERIAL_DAY, "format the column as yyyy-mm-dd in the spreadsheet, and save it again"
@@ -131,6 +216,17 @@ def stored_time_sentence(
     elif _match(cells, _CLOCK):
         held, wanted, changed = "are times of day or durations as h:mm:ss, which are not read", "seconds", _FROM_CLOCK
         pattern, advice = _CLOCK, "write seconds, or whole dates with times, in the file"
+    elif _match(cells, _DURATION) and _match(cells, ".*[0-9] ?[a-zA-Z]+[. ]*[0-9].*", share=0.1):
+        held, wanted, changed = "are durations as 1h 30m, which are not read", "seconds", _FROM_DURATION
+        pattern, advice = _DURATION, "write seconds in the file"
+    elif _reads_more(cells, lambda text: re.sub(_BESIDE_DATES, "", _in_english(text, months))):
+        shown = min(cell.strip(BLANKS) for cell in cells if cell.strip(BLANKS))
+        held = f"have words or signs beside the date that are not read, as in {shown!r}"
+        held = f"have names of months that are not read, as in {shown!r}" if months else held
+        wanted, changed = "dates that are read, and times as they are written", f"re.sub('{_BESIDE_DATES}','',m[0])"
+        if months:
+            changed = f"re.sub('{_BESIDE_DATES}','',re.sub('{_WORD}',lambda w:{months!r}.get(w[0].lower(),w[0]),m[0]))"
+        pattern, advice = ".+", "write dates as 2024-01-31 in the file"
     else:
         return "", ""
     command = with_changed_cells(file, csv, names, name, pattern, changed) if file is not None else ""
@@ -138,13 +234,63 @@ def stored_time_sentence(
     return f"cells of {name!r} {held}: {remedy}", command
 
 
-def _match(cells: Sequence[str], pattern: str) -> bool:
-    """Return whether at least 90% of the filled cells in `cells` match `pattern`; False if no cell is filled.
+def _match(cells: Sequence[str], pattern: str, share: float = ENOUGH) -> bool:
+    """Return whether at least the `share` of the filled cells in `cells` match `pattern`; False if no cell is filled.
 
     `pattern` is a regular expression of a whole cell. Words for an empty cell, such as NULL, count as not filled.
     """
-    filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
-    return bool(filled) and sum(re.fullmatch(pattern, text) is not None for text in filled) >= ENOUGH * len(filled)
+    filled = _filled(cells)
+    return bool(filled) and sum(re.fullmatch(pattern, text) is not None for text in filled) >= share * len(filled)
+
+
+def _filled(cells: Sequence[str]) -> list[str]:
+    """Return the texts of `cells`, without blanks around them, that are neither empty nor words such as NULL."""
+    return [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
+
+
+def orders_sentence(name: str, cells: Sequence[str]) -> str:
+    """Return a sentence if some dates in the sampled `cells` have the day first and others the month; else "".
+
+    The date 02/05/2024 among such cells does not tell which day it is, so no command can write a copy. At least 5% of
+    the cells must show each order. `name` is the column.
+    """
+    parts = {text: re.match("([0-9]{1,2})[-/.]([0-9]{1,2})[-/.][0-9]{4}", text) for text in _filled(cells)}
+    firsts = [text for text, match in parts.items() if match and 12 < int(match[1]) <= 31 and int(match[2]) <= 12]
+    seconds = [text for text, match in parts.items() if match and 12 < int(match[2]) <= 31 and int(match[1]) <= 12]
+    if min(len(firsts), len(seconds)) < max(2, 0.05 * len(parts)):
+        return ""
+    return (
+        f"some dates of {name!r} have the day first, such as {firsts[0]}, and others the month, such as {seconds[0]}, "
+        "so that 02/05/2024 does not tell which day it is: write all dates in the same order in the file"
+    )
+
+
+def _foreign_months(cells: Sequence[str]) -> dict[str, str]:
+    """Return the English abbreviations of months in the sampled `cells`, by their names in other languages.
+
+    All names of the languages that occur are in the result, because a name that is not sampled may occur in the file.
+    The result is empty if most cells have no year and no name of a month in another language.
+    """
+    words = {word.lower() for cell in cells for word in re.findall(_WORD, cell)}
+    found = {word for word in words if word in _FOREIGN_MONTHS}
+    if not found - {name.lower() for name in MONTHS} or not _match(cells, ".*[0-9]{4}.*"):
+        return {}
+    return {month: english for month, english in _FOREIGN_MONTHS.items() if month.isalpha() and month not in MONTHS}
+
+
+def _in_english(text: str, months: Mapping[str, str]) -> str:
+    """Return the date `text` with English abbreviations of its `months`, which maps other names to them."""
+    return re.sub(_WORD, lambda word: months.get(word[0].lower(), word[0]), text)
+
+
+def _reads_more(cells: Sequence[str], changed: Callable[[str], str]) -> bool:
+    """Return whether at least 90% of the filled `cells` are dates that are read only after `changed` was applied."""
+    filled = _filled(cells)
+    plain = [changed(text) for text in filled]
+    if plain == filled or not _match(cells, ".*[0-9].*"):
+        return False
+    grammar = guess_grammar({"": plain}, CellGrammar()).grammar
+    return readable_cells(plain, Kind.DATE, grammar) > 0 and readable_cells(filled, Kind.DATE, grammar) == 0
 
 
 def other_words_of_yes(name: str, cells: Sequence[str], question: str) -> str:

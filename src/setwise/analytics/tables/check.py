@@ -25,7 +25,7 @@ from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.cell_doubts import (
     far_number_sentences,
-    holds_serial_days,
+    holds_dates_as_numbers,
     offset_sentence,
     stored_time_sentence,
 )
@@ -40,6 +40,7 @@ from setwise.analytics.tables.number_forms import mixed_numbers_sentence, number
 from setwise.analytics.tables.scan_notes import command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
 from setwise.analytics.tables.text_encodings import scan_encoding
+from setwise.analytics.tables.text_order import are_compact_days
 from setwise.analytics.tables.undecoded_csv import undecoded_cells
 from setwise.analytics.tables.user_cells import is_total, shortened_users, user_notes
 from setwise.analytics.tables.writing import (
@@ -312,10 +313,11 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         options = replace(
             options, decimal=cells.decimal, thousands=cells.thousands, date_format=cells.date_format, null=cells.null
         )
-        counts = count_cells(table, types, user, options.cells)
+        days = dict.fromkeys((name for name in samples if name != user and are_compact_days(samples[name])), Kind.DATE)
+        counts = count_cells(table, {**days, **types}, user, options.cells)
         options = _drop_unused(options, counts)
         kinds = {column.name: column.kind for column in counts.columns}
-        serial = tuple(name for name, kind in kinds.items() if holds_serial_days(name, samples.get(name, ())))
+        serial = tuple(name for name, kind in kinds.items() if holds_dates_as_numbers(name, samples.get(name, ())))
         remarks = _remarks(table, samples, kinds, user, options, files, serial)
         if options.encoding != csv.encoding and codec_name(options.encoding) not in UTF_16:
             form = options.format_of(options.suffix_of(files[0]))
@@ -364,9 +366,9 @@ def _remarks(
     - `samples` has sampled cells of each column, by name.
     - `kinds` has the kind of each column, by name: queries read its cells as values of this kind.
     - `user` is the user column, or None.
-    - `serial` are the columns that seem to hold dates as numbers of days since 1899, as spreadsheets store them. The
-      result has a sentence about each of these columns, with a shell command that writes a copy of the file with
-      dates in place of the numbers, or with advice if no command can write the copy.
+    - `serial` are the columns that seem to hold dates as numbers, of days since 1899, as spreadsheets store them, or of
+      seconds or milliseconds since 1970. The result has a sentence about each of these columns. For days, it ends with
+      a shell command that writes a copy of the file with dates in place of the numbers, if a command can write it.
     """
     write, texts = command_line, [name for name in samples if kinds[name] is Kind.TEXT]
     notes = user_notes(table, user, kinds, options, files, write, is_csv=True)

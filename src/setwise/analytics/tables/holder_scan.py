@@ -14,8 +14,9 @@ from setwise.analytics.engines.connect import types_of_joined
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.text_order import ordered_columns
 from setwise.analytics.tables.unmet_values import join_notes, text_notes
-from setwise.analytics.tables.unread_cells import named_columns, ordered_columns, read_as_seconds, unread_cells
+from setwise.analytics.tables.unread_cells import named_columns, read_as_seconds, unread_cells
 from setwise.errors import UnsuitableTable
 
 _PACKAGE = str(Path(__file__).parents[2])

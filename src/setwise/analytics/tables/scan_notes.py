@@ -12,6 +12,7 @@ from shlex import join, split
 from typing import Any, TypeAlias
 
 from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.errors import BadRequest
 
@@ -165,6 +166,8 @@ class ScanNote:
     - `is_unsolved` is True if neither an option nor a command is known that makes the cells readable.
     - `options` are the words of command-line options that remove the cause of the note. Options are given only if
       `setwise check` could not guess them from the cells (for example, words for a missing user).
+    - `compared` is (column, kind, grammar) if the query compares a text column by order whose cells are numbers or
+      dates. The column is to be read as the kind, and its constants are written as the grammar says.
     """
 
     text: str
@@ -174,3 +177,4 @@ class ScanNote:
     copies: tuple[tuple[str, str], ...] = ()
     is_unsolved: bool = False
     options: tuple[str, ...] = ()
+    compared: tuple[str, Kind, CellGrammar] | None = None

@@ -19,7 +19,10 @@ from setwise.analytics.schema import Kind
 from setwise.analytics.tables.cell_doubts import (
     far_number_sentences,
     offset_sentence,
+    orders_sentence,
     other_words_of_yes,
+    since_1970,
+    since_1970_sentence,
     stored_time_sentence,
 )
 from setwise.analytics.tables.check import NO_ROWS, UNWRAPPED, total_line_note
@@ -35,6 +38,14 @@ from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.number_forms import examples, number_form_sentence
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import sniff, stands_in_single_quotes
+from setwise.analytics.tables.text_order import (
+    are_in_order,
+    day_of,
+    kind_of_texts,
+    ordered_columns,
+    ordered_constants,
+    plain_constant,
+)
 from setwise.analytics.tables.undecoded_csv import undecoded_cells
 from setwise.analytics.tables.user_cells import shortened_users, user_notes
 from setwise.analytics.tables.writing import (
@@ -49,6 +60,7 @@ from setwise.analytics.tables.writing import (
     guess_grammar,
     is_readable,
     may_be_thousands,
+    readable_cells,
     thousands_note,
 )
 
@@ -115,10 +127,10 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     notes += [
         _milliseconds_note(name)
         for name in read_as_seconds(names, question)
-        if _since_1970(samples[name]) == "TIMESTAMP_MILLIS"
+        if since_1970(samples[name]) == "TIMESTAMP_MILLIS"
     ]
     notes += look_alike_notes(raw, [name for name in names if name not in {*scan.kinds, table.user}], csv, files)
-    notes += [note for name in compared if (note := _compared_as_text(name, samples[name], csv, write))]
+    notes += [note for name in compared if (note := scan.compared_note(name, question)) is not None]
     if is_text:
         notes += undecoded_cells(source, table.table_name, csv, files, names, write)
     return [*lines, *users, *objects, *notes, *map(ScanNote, scan.doubts(question, is_text=is_text))]
@@ -179,13 +191,22 @@ class _ColumnScan:
         command that writes a copy of the file without signs such as $. If nothing is known to help, the note shows
         some of the cells.
         """
-        name, csv, lost = count.name, self._table.csv, count.filled - count.readable
+        name, lost = count.name, count.filled - count.readable
         effect = "will be skipped"
         if count.kind is Kind.BOOLEAN:
             effect = "count as not true in every condition, as in COUNTIF, CASE and WHERE"
         text = f"{lost:,} of {count.filled:,} cells of {name!r} are not {KIND_WORDS[count.kind]} and {effect}"
         if name == self._table.user:
             text += ", so that their rows are left out of every answer"
+        return self._with_remedy(text, count)
+
+    def _with_remedy(self, text: str, count: "CellCount") -> ScanNote:
+        """Return a note that begins with `text`, and says what makes the cells of a column readable as its kind.
+
+        `count` has the name and kind of the column, and its numbers of filled and readable cells. If nothing is known
+        to help, the note shows some of the cells.
+        """
+        name, csv = count.name, self._table.csv
         cells = [cell for cell in self._samples[name] if cell.strip() and cell.strip() not in csv.null]
         # The options are guessed from a sample: those that read the most cells.
         guess = guess_grammar({name: cells}, CellGrammar())
@@ -195,10 +216,10 @@ class _ColumnScan:
             held, condition = condition_of_words(name, cells)
             remedy = f"{name} holds text such as {held}: write COUNTIF({condition}), or WHERE {condition}"
             return ScanNote(f"{text}: {remedy}", comparison=(name, condition))
-        if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (function := _since_1970(cells)):
-            unit = "seconds" if function == "TO_TIMESTAMP" else "milliseconds"
-            remedy = f"they may be {unit} since 1970, which {function}({name}) reads in SQL"
-            return ScanNote(f"{text}: {remedy}", is_unsolved=True)
+        if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (times := since_1970_sentence(name, cells)):
+            return ScanNote(f"{text}: {times}", is_unsolved=True)
+        if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (orders := orders_sentence(name, cells)):
+            return ScanNote(f"{text}: {orders}", mostly_unreadable=True, is_unsolved=True)
         if remedy := self._reading_remedy(count, cells, guess):
             return ScanNote(f"{text}: {remedy}")
         only_file = self._files[0] if len(self._files) == 1 else None
@@ -268,6 +289,52 @@ class _ColumnScan:
         """
         (count,) = (each for each in self._count({**self.kinds, name: kind}, grammar) if each.name == name)
         return count.filled - count.readable
+
+    def compared_note(self, name: str, question: str) -> ScanNote | None:
+        """Return a note if the text column `name`, which `question` compares by order, has numbers or dates; else None.
+
+        Such a comparison goes wrong: as text, 900 is greater than 1000. The note states what reads the cells as numbers
+        or dates. The question is to be refused unless the cells and constants stand in the same order as text.
+        """
+        cells, csv, write = self._samples[name], self._table.csv, self._table.write
+        constants = ordered_constants(name, question)
+        kind = kind_of_texts(cells, constants)
+        if kind is None:
+            return None
+        filled = [cell for cell in cells if cell.strip()]
+        text, is_right = f"{name!r} is compared as text", are_in_order(filled, constants)
+        if is_right and not any(is_readable(cell, Kind.DATE, CellGrammar()) for cell in filled):
+            return None
+        grammar = replace(csv.cells, decimal=".", thousands="", date_format=None)
+        guess = guess_grammar({name: filled}, grammar)
+        if guess.commas:
+            compared = (name, Kind.FLOAT, guess.grammar)
+            return ScanNote(f"{text}: {commas_note(name, write)}", mostly_unreadable=True, compared=compared)
+        kinds = {Kind.FLOAT: (Kind.INTEGER, Kind.FLOAT), Kind.TIMESTAMP: (Kind.DATE,)}.get(kind, (kind,))
+        read = (each for each in kinds if readable_cells(filled, each, guess.grammar) >= ENOUGH * len(filled))
+        wanted = next(read, None)
+        if wanted is not None:
+            if wanted is Kind.DATE and any(":" in cell for cell in filled):
+                wanted = Kind.TIMESTAMP
+            words = ["--type", f"{name}={wanted}"]
+            reading = f"{write([*words, *grammar_words(guess.grammar)])} reads its cells as {KIND_WORDS[wanted]}"
+            constants_changed = "" if is_right else _with_constants(name, question, wanted, guess)
+            return ScanNote(
+                f"{text}: {reading}{_other_dates(guess)}{constants_changed}",
+                mostly_unreadable=not is_right,
+                options=tuple(words),
+                compared=(name, wanted, guess.grammar),
+            )
+        days = guess_grammar({name: [day_of(cell.strip()) for cell in filled]}, grammar)
+        (count,) = (each for each in self._count({**self.kinds, name: kind}, csv.cells) if each.name == name)
+        held = "numbers" if kind is Kind.FLOAT else "dates or times"
+        note = self._with_remedy(f"{text}, although its cells are {held}", count)
+        return replace(
+            note,
+            text=f"{note.text}{_with_constants(name, question, kind, days) if note.copy_command else ''}",
+            mostly_unreadable=True,
+            compared=(name, kind, days.grammar),
+        )
 
     def doubts(self, question: str, *, is_text: bool) -> list[str]:
         """Return sentences for the data holder about cells of columns in the query that may be misread.
@@ -347,19 +414,6 @@ def _milliseconds_note(name: str) -> ScanNote:
     return ScanNote(f"{text}: write TIMESTAMP_MILLIS({name})", mostly_unreadable=True, is_unsolved=True)
 
 
-def _since_1970(cells: Sequence[str]) -> str:
-    """Return the SQL function that reads at least 90% of the sampled `cells` as times since 1970; "" if there is none.
-
-    TO_TIMESTAMP is returned if these cells are numbers with as many digits as seconds since 1970 have, and
-    TIMESTAMP_MILLIS if they have as many digits as milliseconds since 1970.
-    """
-    lengths = [len(cell.strip()) for cell in cells if cell.strip().isdecimal()]
-    for function, digits in (("TO_TIMESTAMP", (9, 10)), ("TIMESTAMP_MILLIS", (12, 13))):
-        if cells and sum(length in digits for length in lengths) >= ENOUGH * len(cells):
-            return function
-    return ""
-
-
 def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
     """Return a note for each column of a table in memory that has Python objects which are read as null.
 
@@ -422,41 +476,15 @@ def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter
     return [ScanNote(text, mostly_unreadable=True, is_unsolved=is_unsolved)]
 
 
-def ordered_columns(names: Sequence[str], question: str) -> list[str]:
-    """Return those of the column `names` that the query `question` compares with a text by order: <, > or BETWEEN.
+def _with_constants(name: str, question: str, kind: Kind, guess: Guess) -> str:
+    """Return a phrase that says with what `question` has to compare the column `name` once it is read as `kind`.
 
-    Such a comparison goes wrong if the texts are numbers: as text, 900 is greater than 1000. A column that is compared
-    with a number is not returned, because a query that compares a text column with a number is refused.
+    The phrase is "" if the constants of the question can stay as they are, or if `guess`, which says how the cells seem
+    to be written, has several formats of dates.
     """
-
-    def is_ordered(name: str) -> bool:
-        column = rf'(?<!\w)"?{re.escape(name)}"?'
-        compared = rf"{column}\s*([<>]=?|BETWEEN)\s*'|'\s*[<>]=?\s*{column}(?!\w)"
-        return re.search(compared, question, re.IGNORECASE) is not None
-
-    return [name for name in names if is_ordered(name)]
-
-
-def _compared_as_text(name: str, sample: Sequence[str], csv: CsvOptions, write: OptionWriter) -> ScanNote | None:
-    """Return a note if the text column `name`, which a query compares by order, holds numbers or dates; else None.
-
-    Such a comparison goes wrong: as text, 900 is greater than 1000. The note states options with which the cells are
-    read as numbers or dates. They are guessed from `sample` (some cells of the column) and `csv` (the options in use),
-    and `write` turns them into text.
-    """
-    filled = [cell for cell in sample if cell.strip()]
-    guess = guess_grammar({name: filled}, replace(csv.cells, decimal=".", thousands="", date_format=None))
-    if guess.commas:
-        return ScanNote(f"{name!r} is compared as text: {commas_note(name, write)}", mostly_unreadable=True)
-    for kind in (Kind.INTEGER, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP):
-        readable = sum(is_readable(cell, kind, guess.grammar) for cell in filled)
-        if filled and readable >= ENOUGH * len(filled):
-            options = write(["--type", f"{name}={kind}", *grammar_words(guess.grammar)])
-            words = f"{name!r} is compared as text: {options} reads its cells as {KIND_WORDS[kind]}"
-            # The order of texts such as 31.01.2026 and 01.12.2026 is not the order of the days.
-            dated = kind in (Kind.DATE, Kind.TIMESTAMP) and guess.grammar.date_format is not None
-            return ScanNote(f"{words}{_other_dates(guess)}", mostly_unreadable=dated)
-    return None
+    changed = {f"'{old}'": plain_constant(old, kind, guess.grammar) for old in ordered_constants(name, question)}
+    phrases = [f"{new} in place of {old}" for old, new in changed.items() if new != old]
+    return f"; compare them with {', and '.join(phrases)} then" if phrases and not guess.other_dates else ""
 
 
 def _other_dates(guess: Guess) -> str:

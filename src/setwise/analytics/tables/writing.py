@@ -103,7 +103,7 @@ def is_readable(cell: str, kind: Kind, grammar: CellGrammar) -> bool:
         case Kind.FLOAT:
             return re.fullmatch(grammar.float, text) is not None
         case Kind.DATE | Kind.TIMESTAMP:
-            return _is_moment(text, grammar.date_format)
+            return iso_moment(text, grammar.date_format) is not None
         case _:
             return True
 
@@ -123,26 +123,25 @@ def readable_cells(cells: Sequence[str], kind: Kind, grammar: CellGrammar) -> in
     return len(cells) - unreadable
 
 
-def _is_moment(text: str, date_format: str | None) -> bool:
-    """Return whether `text` is a date, or a date and time: in the format `date_format`, or in ISO order, as 2024-01-02.
+def iso_moment(text: str, date_format: str | None) -> str | None:
+    """Return `text`, a date, or a date and time, with the date as 2024-01-02; None if it is none that is read.
 
-    ISO order is not accepted if `date_format` itself begins with the year. If `date_format` is None, only ISO order is
-    accepted.
+    The date is written in the format `date_format`, or in ISO order, as 2024-1-2. ISO order is not accepted if
+    `date_format` itself begins with the year. If `date_format` is None, only ISO order is accepted.
     """
     if date_format is not None:
         matched = re.fullmatch(f"{date_pattern(date_format)}(.*)", text)
         if matched is not None:
             text = _year_first(date_format, matched)
         elif date_format.startswith(("%Y", "%y")):
-            return False
+            return None
     parts = re.match(DAY_PARTS, text)
     if parts is None or re.fullmatch(ISO_MOMENT, text) is None:
-        return False
+        return None
     try:
-        date(*map(int, parts.groups()))
+        return f"{date(*map(int, parts.groups()))}{text[parts.end() :]}"
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _year_first(date_format: str, matched: re.Match[str]) -> str:
