@@ -196,3 +196,31 @@ def test_a_user_column_that_named_columns_lack_has_no_command(options: list[str]
     path.write_text("who,v\n" + "".join(f"u{user},{user}\n" for user in range(30)))
     assert refused("check", str(path), "--user", "user_id", *options).startswith("the table has no column")
     assert "the file has no header" not in refused("check", str(path), "--user", "user_id", *options)
+
+
+def test_a_blank_between_cells_is_found(tmp_path: Path):
+    """The check said that the file has one column, and that no options are needed."""
+    path = tmp_path / "visits.csv"
+    path.write_text("user city amount\n" + "".join(f"u{user} Oslo {user % 9}\n" for user in range(60)))
+    assert json.loads(run("check", str(path), "--json"))["options"] == [
+        "--separator",
+        " ",
+        "--type",
+        "amount=integer",
+    ]
+    path.write_text("full name\n" + "".join(f"Anna Nr{user}\n" for user in range(60)))
+    assert json.loads(run("check", str(path), "--json"))["options"] == []
+
+
+def test_several_blanks_between_cells_have_a_command(tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    rows = [f"{f'u{user}':>6} {'Oslo':8} {user % 9:>7}\n" for user in range(60)]
+    path.write_text(f"{'user':>6} {'city':8} {'amount':>7}\n{''.join(rows)}")
+    asked = ("sum", str(path), "--user", "user", "--value", "amount", "--clip", "9", "--epsilon", "90")
+    message = str(CliRunner().invoke(app, [*asked]).exception)
+    mending, *commands = message.partition("or ask the copy with: ")[2].split(" && ")
+    assert mending in str(CliRunner().invoke(app, ["check", str(path)]).exception)
+    subprocess.run(mending, shell=True, check=True, timeout=60)
+    assert (tmp_path / "visits.clean.csv").read_text().splitlines()[2] == "u1 Oslo 1"
+    for command in commands:
+        assert CliRunner().invoke(app, shlex.split(command.removeprefix("setwise "))).exit_code == 0

@@ -207,8 +207,14 @@ def _note_unread_cells(
         return
     if words["columns"] is not None:
         words["columns"] = tuple(words["columns"])
+    declared = {*column_kinds(common.types or ()), *(() if entry is None else entry.options.get("types", ()))}
     first = TableToScan(
-        source=source, csv=CsvOptions(**words), types=types, table_name=common.table_name, user=common.user
+        source=source,
+        csv=CsvOptions(**words),
+        types=types,
+        inferred=types.keys() - declared,
+        table_name=common.table_name,
+        user=common.user,
     )
     tables = joined_tables(joined or {}, types, users or {})
     note_unread_cells(first, tables, question, free=common.preview, joins=joins)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.joins import Join
     from setwise.analytics.schema import Kind
     from setwise.analytics.tables.check import TableCheck
-    from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+    from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, TableToScan
 
 _QUESTION_OPTIONS = frozenset(
     {
@@ -95,11 +95,18 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         if not advice:
             raise
         message = str(refusal)
-        for note in notes:
-            if note.copy_command and note.copy_command in advice:  # a long command, which is read once
-                message = message.replace(f": {note.copy_command}", "", 1)
+        commands = [command for note in notes for command in (note.copy_command, *(c.command for c in note.choices))]
+        # a long command is read once
+        message = _without_commands(message, [command for command in commands if command and command in advice])
         kind = UnsuitableTable if isinstance(refusal, UnreadableCells) else type(refusal)
         raise kind(f"{without_other_files(message)}; {advice}") from None
+
+
+def _without_commands(message: str, commands: Sequence[str]) -> str:
+    """Return `message` without the shell `commands` that stand in it after a colon."""
+    for command in commands:
+        message = message.replace(f": {command}", "", 1)
+    return message
 
 
 class SeveralValues(InvalidParameter):
@@ -200,8 +207,10 @@ def _advice(
     if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
         return ""
     copied = next((note for note in notes if note.copies), None)
-    if commands:
-        return _ask_copies(copied, asked) if copied else _ask_copy(source, commands[0], asked)
+    choices = [copy for note in notes for copy in note.choices]
+    if commands or choices:
+        one = _ask_copy(source, commands[0], asked) if commands else _ask_one_of(source, choices, asked)
+        return one if copied is None else _ask_copies(copied, asked)
     types = {name: kind for name, kind in types.items() if name not in comparisons}
     try:
         files = files_of(source)
@@ -213,9 +222,11 @@ def _advice(
     readings = check.readings()
     if readings:
         return _choices(source, readings, types, user, notes)
-    copy = next((copy for name, copy in check.number_copies().items() if _sums(asked, name)), "")
-    if copy:  # with options alone, the next refusal would be about these numbers
-        return _ask_copy(source, copy, asked)
+    form = next((form for name, form in check.forms.items() if _sums(asked, name)), None)
+    if form is not None:  # with options alone, the next refusal would be about these numbers
+        commands = [copy.command for copy in form.copies]
+        asking = _ask_one_of(source, form.copies, asked)
+        return "; ".join(filter(None, [_without_commands(form.sentence, commands), asking]))
     words = _without_float_user(user, _needed_options(check, types))
     unguessed = _missing_options([option for note in notes for option in _pairs(note.options)], words)
     words += unguessed
@@ -264,28 +275,46 @@ def _sums(words: Sequence[str], name: str) -> bool:
 
 
 def _unwrapping(source: str, csv: "CsvOptions") -> str:
-    """Return a shell command that writes a copy of the file `source` without quotes around whole lines.
+    """Return a shell command that writes a copy of the file `source` without quotes around lines or several blanks.
 
     `csv` are the options with which the file was read. The result is "" if the lines of the file do not stand in
-    quotes, if `source` is several files, or if no command can copy the file.
+    quotes, and no blanks divide their cells, if `source` is several files, or if no command can copy the file.
     """
     from setwise.analytics.engines.files import files_of, magic_of
-    from setwise.analytics.tables.clean_copies import with_unwrapped_lines
+    from setwise.analytics.tables.clean_copies import with_single_blanks, with_unwrapped_lines
 
     try:
         files = files_of(source)
-        return with_unwrapped_lines(files[0], csv) if len(files) == 1 and magic_of(files[0]) is None else ""
+        if len(files) != 1 or magic_of(files[0]) is not None:
+            return ""
+        return with_unwrapped_lines(files[0], csv) or with_single_blanks(files[0], csv)
     except SetwiseError:  # the refusal itself says why the file cannot be read
         return ""
 
 
-def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
+def _ask_one_of(source: str, copies: "Sequence[CopyCommand]", asked: Sequence[str]) -> str:
+    """Return a phrase with one command for each of `copies` of the file `source`, which asks the question on the copy.
+
+    `asked` are the words of the command line that asked the question. A copy that is right only in one case is
+    proposed with that case. Returns "" if the question cannot be repeated on a copy.
+    """
+    phrases = []
+    for copy in copies:
+        asking = _ask_copy(source, copy.command, asked, copy.options)
+        if not asking:
+            return ""
+        phrases.append(f"{copy.meaning}, {asking.removeprefix('or ')}" if copy.meaning else asking)
+    return "; ".join(phrases)
+
+
+def _ask_copy(source: str, copy_command: str, asked: Sequence[str], options: Sequence[str] = ()) -> str:
     """Return a phrase with a shell command that copies a file so that it is readable, and asks the question again.
 
     - `copy_command`: the part of the command that writes a readable copy of the file `source`; its last word is the
       path of the copy
     - `asked`: the words of the command line that asked the question. The question is asked again with the path of the
       copy in place of `source`
+    - `options`: the words of options with which the copy has to be read
 
     Returns "" if no word names `source`, because the question then cannot be repeated on the copy.
     """
@@ -293,7 +322,7 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str]) -> str:
     words = _with_copy(asked, source, copy)
     if words == [*asked] or any("\n" in word for word in words):
         return ""
-    check = f"setwise check {quote(copy)} --save"
+    check = join(["setwise", "check", copy, "--save", *options])
     return f"or ask the copy with: {copy_command} && {check} && setwise {join(_with_options(words, []))}"
 
 

@@ -30,18 +30,21 @@ from setwise.analytics.tables.cell_doubts import (
     stored_time_sentence,
 )
 from setwise.analytics.tables.clean_copies import (
+    COPY,
+    UNWRAPPED,
     signs_note,
     with_doubled_quotes,
     with_mended_quotes,
+    with_single_blanks,
     with_unwrapped_lines,
 )
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.number_forms import mixed_numbers_sentence, number_form_sentence
-from setwise.analytics.tables.scan_notes import command_line
+from setwise.analytics.tables.lost_csv import undecoded_cells
+from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, mixed_numbers_sentence
+from setwise.analytics.tables.scan_notes import CopyCommand, command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.analytics.tables.text_order import are_compact_days
-from setwise.analytics.tables.undecoded_csv import undecoded_cells
 from setwise.analytics.tables.user_cells import is_total, shortened_users, user_notes
 from setwise.analytics.tables.writing import (
     KIND_WORDS,
@@ -57,8 +60,6 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.cell_counts import TableCount
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
 
-UNWRAPPED = "each whole line stands in quotes, so that it is one cell; a copy that is read: "
-"""What stands before the command that writes a copy of a file whose lines stand in quotes as a whole."""
 NO_ROWS = "the table has no rows with a value"
 """The note on a table of which nothing can be counted."""
 _BLOCK = 2**22
@@ -82,6 +83,7 @@ class TableCheck:
     - `commas` are columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
     - `doubtful` has, by text column, words that may mean an empty cell or be values, such as NA.
     - `remarks` are further sentences, such as about numbers with signs beside them, or a last line with a total.
+    - `forms` has, by column, the form of numbers that are written in one that is not read, such as $5 or 5-.
     """
 
     source: str
@@ -94,6 +96,7 @@ class TableCheck:
     commas: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    forms: Mapping[str, NumberForm] = field(default_factory=dict)
 
     def notes(self) -> list[str]:
         """Return sentences that warn the data holder of ambiguous dates, numbers and words, and of unreadable cells."""
@@ -124,16 +127,6 @@ class TableCheck:
                     f"would be skipped; --type {column.name}=text reads them as text"
                 )
         return notes
-
-    def number_copies(self) -> dict[str, str]:
-        """Return shell commands that write copies of the file with plain numbers: {column name: command}.
-
-        The columns are those whose numbers are written in a form that is not read, such as $5 or 5-. Each command
-        writes a copy in which the numbers of its column can be read.
-        """
-        found = {name: remark for remark in self.remarks for name in re.findall("numbers of '([^']*)' have", remark)}
-        commands = {name: re.search("(?:sed -e|python3 -c) .*", remark) for name, remark in found.items()}
-        return {name: command[0] for name, command in commands.items() if command is not None}
 
     @property
     def unchosen(self) -> tuple[str, ...]:
@@ -294,14 +287,14 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     if files:  # an empty lake table has none
         check_format(files[0], csv)
         options = sniff(files[0], csv) if magic_of(files[0]) is None else None
-        if options is not None and (copy := with_unwrapped_lines(files[0], csv)):
-            raise UnsuitableTable(f"{UNWRAPPED}{copy}")
+        if options is not None and (sentence := _divided_otherwise(files[0], csv)):
+            raise UnsuitableTable(sentence)
     other_dates: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = {}
     thousands: tuple[str, ...] = ()
-    commas: tuple[str, ...] = ()
-    serial: tuple[str, ...] = ()
+    commas = serial = thousands
     remarks: list[str] = []
+    forms: dict[str, NumberForm] = {}
     if options is not None:
         table = untyped_table(source, None, options)
         samples = text_samples(table)
@@ -318,7 +311,8 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         options = _drop_unused(options, counts)
         kinds = {column.name: column.kind for column in counts.columns}
         serial = tuple(name for name, kind in kinds.items() if holds_dates_as_numbers(name, samples.get(name, ())))
-        remarks = _remarks(table, samples, kinds, user, options, files, serial)
+        forms = _number_forms(samples, kinds, user, options, files)
+        remarks = _remarks(table, samples, kinds, user, options, files, serial, forms)
         if options.encoding != csv.encoding and codec_name(options.encoding) not in UTF_16:
             form = options.format_of(options.suffix_of(files[0]))
             remarks.append(f"the text is not UTF-8: {scan_encoding(files[0], form).choices()}")
@@ -347,8 +341,50 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         thousands=thousands,
         commas=commas,
         doubtful=doubtful,
-        remarks=tuple(filter(None, remarks)),
+        remarks=tuple(filter(None, dict.fromkeys(remarks))),
+        forms=forms,
     )
+
+
+def _divided_otherwise(file: TableFile, csv: CsvOptions) -> str:
+    """Return a sentence with a command that copies `file`, if no option divides its lines into cells; else "".
+
+    `csv` says how the file is written.
+    """
+    if copy := with_unwrapped_lines(file, csv):
+        return f"{UNWRAPPED}{copy}"
+    copy = with_single_blanks(file, csv)
+    return f"several blanks divide its cells from each other; a copy with one: {copy}" if copy else ""
+
+
+def _number_forms(
+    samples: Mapping[str, Sequence[str]],
+    kinds: Mapping[str, Kind],
+    user: str | None,
+    options: CsvOptions,
+    files: Sequence[TableFile],
+) -> dict[str, NumberForm]:
+    """Return, by name, the form of those columns of text whose numbers are written in one that is not read.
+
+    - `samples` has sampled cells of each column, and `kinds` the kind of each column, by name.
+    - `user` is the user column, which has no numbers, or None.
+    - `options` say how the text `files` are written.
+
+    All columns with signs such as $ beside numbers share one sentence, because one command takes the signs out of all.
+    """
+    texts = [name for name in samples if kinds[name] is Kind.TEXT and name != user]
+    file = files[0] if len(files) == 1 else None
+    signs = signs_note(texts, samples, files[0], options)
+    command = signs.partition(COPY)[2]
+    signed = NumberForm(sentence=signs, copies=(CopyCommand(command=command),) if command else ())
+    forms = dict.fromkeys(re.findall("numbers of '([^']*)' have", signs), signed)
+    for name in texts:
+        form = None
+        if name not in forms:
+            form = NumberColumn(name, samples[name], file, options, [*samples]).form(is_number=False)
+        if form is not None:
+            forms[name] = form
+    return forms
 
 
 def _remarks(
@@ -359,6 +395,7 @@ def _remarks(
     options: CsvOptions,
     files: Sequence[TableFile],
     serial: Collection[str],
+    forms: Mapping[str, NumberForm],
 ) -> list[str]:
     """Return sentences for the data holder about users, and about cells that cannot be read or may be misread.
 
@@ -374,7 +411,7 @@ def _remarks(
     notes = user_notes(table, user, kinds, options, files, write, is_csv=True)
     noted = {word for note in notes for word in note.options}
     remarks = [note.text for note in notes]
-    remarks += [signs_note(texts, samples, files[0], options.encoding), total_line_note(files[-1], options, noted)]
+    remarks.append(total_line_note(files[-1], options, noted))
     if user is not None:
         remarks.append(shortened_users(user, samples.get(user, ())))
     remarks += [note.text for note in look_alike_notes(table, [name for name in texts if name != user], options, files)]
@@ -383,12 +420,8 @@ def _remarks(
         stored_time_sentence(name, samples[name], file, options, [*samples], is_dated=name in serial)[0]
         for name in (*serial, *texts)
     ]
-    remarks += [
-        number_form_sentence(name, samples[name], file, options, [*samples], is_number=False)[0]
-        or mixed_numbers_sentence(name, samples[name])
-        for name in texts
-        if name != user
-    ]
+    remarks += [form.sentence for form in forms.values()]
+    remarks += [mixed_numbers_sentence(name, samples[name]) for name in texts if name not in {*forms, user}]
     remarks += [offset_sentence(name, samples[name], write) for name in samples if kinds[name] is Kind.TIMESTAMP]
     numbers = [name for name in kinds if name != user and name not in serial]
     remarks += far_number_sentences(table, numbers, kinds, options.cells, write, is_text=True)

@@ -10,36 +10,40 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from io import BytesIO
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from shlex import join, quote
 
 from setwise.analytics.engines.csv_format import COMPRESSIONS, INVISIBLE, UTF_16, CsvFormat, codec_name
-from setwise.analytics.engines.csv_reader import CsvFile, UnreadableHeader
+from setwise.analytics.engines.csv_reader import SEPARATORS, CsvFile, UnreadableHeader, looks_like_row
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.engines.typed_cells import BLANKS, SPACES, CellGrammar
-from setwise.analytics.schema import Kind
-from setwise.analytics.tables.sniffing import read_sample, split_rows
-from setwise.analytics.tables.writing import NULL_WORDS, NUMBERS, readable_cells, with_numbers
+from setwise.analytics.engines.typed_cells import BLANKS, SPACES
+from setwise.analytics.tables.decimal_marks import thousands_mark
+from setwise.analytics.tables.number_units import SIGNS, are_numbers, numbers_with_units
+from setwise.analytics.tables.sniffing import are_columns, read_sample, split_rows
+from setwise.analytics.tables.writing import NULL_WORDS
 
 COPY = "; a copy without them, in every column: "
 """What stands before the command that writes a copy of a file, in sentences about signs beside numbers."""
-_SIGNS = ("$", "€", "£", "¥", "₹", "%")
-"""Signs that stand before or after numbers in reports."""
+UNWRAPPED = "each whole line stands in quotes, so that it is one cell; a copy that is read: "
+"""What stands before the command that writes a copy of a file whose lines stand in quotes as a whole."""
 _NEGATIVE = r"\(([^()]*)\)"
 """A number in parentheses, as accountants write negative ones."""
 
 
-def copy_of(file: TableFile) -> str:
+def copy_of(file: TableFile, place: int = 0) -> str:
     """Return a path beside `file`, at which no file exists yet, for a corrected copy of `file`.
+
+    `place` tells several copies apart, of which the data holder may write each: the first has the place 0.
 
     The path for visits.csv is visits.clean.csv; if that file exists, visits.clean2.csv, and so on. For visits.clean.csv
     the path is visits.clean2.csv, and not visits.clean.clean.csv.
     """
     base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(file.suffix))
     names = (f"{base}.clean{number if number > 1 else ''}{file.suffix}" for number in count(1))
-    return next(name for name in names if not Path(name).exists())
+    free = (name for name in names if not Path(name).exists())
+    return next(islice(free, place, None))
 
 
 def can_be_copied(file: TableFile, encoding: str) -> bool:
@@ -50,20 +54,26 @@ def can_be_copied(file: TableFile, encoding: str) -> bool:
     return isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
 
 
-def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file: TableFile, encoding: str) -> str:
+def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file: TableFile, csv: CsvOptions) -> str:
     """Return a sentence if numbers of columns have signs beside them, as $5 or 5%, or parentheses; else "".
 
     The sentence tells the data holder that such numbers are not read. It ends in a shell command that writes a copy of
-    `file` without the signs, which queries can read. If no command can do this, or if a column has several currencies,
-    it ends in advice.
+    `file` without the signs, which queries can read. If no command can do this, or if a column has several signs, it
+    ends in advice. The sentence leaves out columns in which some numbers have a sign and others have none, and those
+    whose numbers can be read in two ways without it, because a copy without signs would mix their numbers up.
 
     - `names` are the columns that the sentence is about.
     - `samples` has sampled cells of every column of text, by name. The command takes out the signs of every column in
       `samples`, and not only of those in `names`, so that one copy serves all questions.
-    - `encoding` is the encoding of the file. The command searches for signs as UTF-8 writes them. If the file's
-      encoding has other bytes for one of the signs, the sentence has no command.
+    - `csv` says how the file is written. The command searches for signs as UTF-8 writes them. If the file's encoding
+      has other bytes for one of the signs, the sentence has no command.
     """
-    signs = {name: found for name, cells in samples.items() if (found := _signs_beside(cells)) is not None}
+    encoding, separator = csv.encoding, csv.format_of(csv.suffix_of(file)).separator
+    signs = {name: found for name, cells in samples.items() if (found := _signs_beside(cells, separator)) is not None}
+    all_signs = [sign for sign in SIGNS if any(sign in beside for beside, _ in signs.values())]
+    others = [cells for name, cells in samples.items() if name not in signs]
+    if any(sign in all_signs for cells in others for sign in _signs_of_units(cells)):
+        return ""  # the command would take the signs out of these columns, too
     sentences = []
     for name in names:
         if name not in signs:
@@ -75,12 +85,15 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
     if not sentences:
         return ""
     sentence = f"{', and '.join(sentences)}, which are not read"
-    currencies = [
-        [sign for sign in beside if sign != "%"] for beside, _ in (signs[name] for name in names if name in signs)
-    ]
-    if any(len(each) > 1 for each in currencies):
-        return f"{sentence}: convert them to one currency in the file"
-    all_signs = [sign for sign in _SIGNS if any(sign in beside for beside, _ in signs.values())]
+    asked = [signs[name][0] for name in names if name in signs]
+    if any(len(each) > 1 for each in asked):
+        unit = "unit" if any("%" in each for each in asked) else "currency"
+        return f"{sentence}: convert them to one {unit} in the file"
+    if any(len(each) > 1 for each, _ in signs.values()):
+        return ""
+    units = sorted({sign for each in asked for sign in each})
+    if units:
+        sentence += f", and are in {' and '.join(map(repr, units))} then"
     edits = [f"s/[{sign}]//g" if sign.isascii() else f"s/{sign}//g" for sign in all_signs]
     if any(has_parentheses for _, has_parentheses in signs.values()):
         edits.append(r"s/(\([0-9][^()]*\))/-\1/g")
@@ -90,26 +103,39 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
     return f"{sentence}{COPY}{command} > {quote(copy_of(file))}"
 
 
-def _signs_beside(cells: Sequence[str]) -> tuple[list[str], bool] | None:
+def _signs_beside(cells: Sequence[str], separator: str) -> tuple[list[str], bool] | None:
     """Return (signs, parentheses) if the sampled `cells` of a column are numbers with signs beside them; else None.
 
     `signs` lists the signs that occur, such as "$". `parentheses` is True if some cells are numbers in parentheses,
-    which accountants write for negative numbers.
+    which accountants write for negative numbers. The result is None, too, if some numbers have a sign and others none,
+    or if they can be read in two ways, as 1.234 in a file with the `separator` ";" between cells.
 
-    >>> _signs_beside(["$5", "$1,200", "(30)"])
+    >>> _signs_beside(["$5", "$1,200", "($30)"], ",")
     (['$'], True)
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
+    signs = [sign for sign in SIGNS if any(sign in text for text in filled)]
     plain = [re.sub(_NEGATIVE, r"-\1", text) for text in filled]
-    signs = [sign for sign in _SIGNS if any(sign in text for text in filled)]
     for sign in signs:
         plain = [text.replace(sign, "").strip(BLANKS) for text in plain]
-    if plain == filled:
+    if plain == filled or not are_numbers(plain):
         return None
-    grammars = [with_numbers(CellGrammar(), *pattern) for pattern in NUMBERS]
-    if not any(readable_cells(plain, Kind.FLOAT, grammar) for grammar in grammars):
-        return None
+    if signs:
+        without = [text for text in filled if not any(sign in text for sign in signs)]
+        numbers = [text.strip("+- ") for text in plain]
+        if any(text.strip("0.,+-") for text in without) and len(signs) == 1:
+            return None
+        if thousands_mark(numbers, separator, is_money="%" not in signs):
+            return None
     return signs, any(re.fullmatch(_NEGATIVE, text) for text in filled)
+
+
+def _signs_of_units(cells: Sequence[str]) -> set[str]:
+    """Return the signs, such as "%", that stand beside numbers in the sampled `cells` of a column."""
+    if not any(sign in cell for cell in cells for sign in SIGNS):
+        return set()
+    found = numbers_with_units([text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS])
+    return set() if found is None else {*found.words} & {*SIGNS}
 
 
 def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
@@ -177,6 +203,29 @@ def with_unwrapped_lines(file: TableFile, csv: CsvOptions) -> str:
     return f"{join(['sed', '-e', edit, str(file)])} > {quote(copy_of(file))}"
 
 
+def with_single_blanks(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a copy of `file` with one blank wherever several divide cells from each other.
+
+    Columns that stand below each other are divided in this way. `csv` says how the file is written. The result is "" if
+    the beginning of the file is no such table, if cells stand in quotes, or if no shell command can copy the file (see
+    `can_be_copied`).
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    if not can_be_copied(file, csv.encoding) or csv.separator is not None or csv.columns is not None:
+        return ""
+    text = read_sample(file, form)
+    lines = [line for line in text.splitlines()[csv.skip_lines :] if line.strip()]
+    has_others = any(len(row) > 1 for mark in SEPARATORS for row, _ in split_rows(lines[:_HEADER_LINES], mark))
+    if '"' in text or "  " not in text or has_others or not are_columns([line.split() for line in lines]):
+        return ""
+    edits = ("s/[[:blank:]][[:blank:]]*/ /g", "s/^ //", "s/ $//")
+    return f"{join(['sed', *(word for edit in edits for word in ('-e', edit)), str(file)])} > {quote(copy_of(file))}"
+
+
+_HEADER_LINES = 100
+"""Lines at the beginning of a file in which a separator other than blanks is looked for."""
+
+
 def with_line_feeds(file: TableFile, csv: CsvOptions) -> str:
     """Return a shell command that writes a copy of `file` in which every carriage return is a line feed.
 
@@ -233,6 +282,93 @@ def with_mended_quotes(file: TableFile, csv: CsvOptions) -> str:
     return f'python3 -c "{program}" < {quote(str(file))} > {quote(copy_of(file))}'
 
 
+def with_full_lines(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a copy of `file` in which lines have as many cells as the header.
+
+    A line with too few cells gets empty ones at its end, and empty cells too many at the end of a line are left out.
+    Other cells too many are put into the last one, as text with separators. A line with a quote is left as it is, and
+    so are lines within a quoted cell. `csv` says how the file is written.
+
+    The result is "" unless cells of numbers and dates at the beginning of the file show that the cells of such lines
+    stand in the right columns; if a tenth or more of the lines there, or half of those that are lost today, would be
+    skipped in the copy too; or if no shell command can copy the file (see `can_be_copied`).
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    if not can_be_copied(file, csv.encoding) or csv.quote != '"' or len(form.separator) > 1:
+        return ""
+    text = read_sample(file, form)
+    try:
+        names = CsvFile(lambda: BytesIO(text.encode("utf-8", "replace")), form).names
+    except UnreadableHeader:
+        return ""
+    above, width = csv.skip_lines + (csv.columns is None), len(names)
+    lines = text.splitlines(keepends=True)
+    mended = "".join([*lines[:above], *_full_lines(lines[above:], form.separator, width)])
+    lost = _lost_lines(mended, form)
+    if 2 * lost >= _lost_lines(text, form) or 10 * lost >= len(lines) or not _in_place(lines[above:], form, width):
+        return ""
+    delimiter = "chr(9)" if form.separator == "\t" else repr(form.separator)
+    # `o` is 1 within a quoted cell that goes on over lines, and `n` is the number of a line.
+    program = (
+        "import sys; "
+        f"[f.reconfigure(encoding='{codec_name(csv.encoding)}',errors='surrogateescape',newline=chr(10)) "
+        f"for f in (sys.stdin,sys.stdout)]; q=chr(34); d={delimiter}; w={width}; o=0; "
+        "full=lambda r: d.join(r[:w-1]+[q+d.join(r[w-1:])+q] if any(r[w:]) else (r+w*[''])[:w]); "
+        f"[(sys.stdout.write(l if n<{above} or o or q in l or not l.strip() else full(t.split(d))+l[len(t):]),"
+        "o:=(o+l.count(q))%2) for n,l in enumerate(sys.stdin) for t in [l.rstrip(chr(13)+chr(10))]]"
+    )
+    return f'python3 -c "{program}" < {quote(str(file))} > {quote(copy_of(file))}'
+
+
+def _full_lines(lines: Sequence[str], separator: str, width: int) -> list[str]:
+    """Return `lines` with `width` cells each, as the command of `with_full_lines` writes them.
+
+    >>> _full_lines(["a,1", "b,2,x,y", "c,3,,"], ",", 3)
+    ['a,1,', 'b,2,"x,y"', 'c,3,']
+    """
+    full, is_open = [], False
+    for line in lines:
+        if not (is_open or '"' in line or not line.strip()):
+            text = line.rstrip("\r\n")
+            cells = text.split(separator)
+            if any(cells[width:]):
+                cells = [*cells[: width - 1], f'"{separator.join(cells[width - 1 :])}"']
+            else:
+                cells = cells[:width] + [""] * (width - len(cells))
+            full.append(separator.join(cells) + line[len(text) :])
+            continue
+        is_open ^= line.count('"') % 2 == 1
+        full.append(line)
+    return full
+
+
+def _in_place(lines: Sequence[str], form: CsvFormat, width: int) -> bool:
+    """Return whether the cells of `lines` with too few or too many cells seem to stand in the columns of the others.
+
+    Cells of a column that holds numbers or dates in nearly all lines of `width` cells have to be numbers or dates, and
+    those of a column of texts must not. There has to be a column of numbers or dates among them. `form` says how the
+    lines are written.
+    """
+    rows = [row for row, _ in split_rows(lines, form.separator) if any(row)]
+    good = [row for row in rows if len(row) == width]
+    short, long = ([row for row in rows if len(row) < width], [row for row in rows if any(row[width:])])
+    shares = [_share_of_values([row[place] for row in good]) for place in range(width - 1)]
+    for bad in filter(None, (short, long)):
+        present = [[row[place] for row in bad if place < len(row)] for place in range(width - 1)]
+        both = [(share, _share_of_values(cells)) for share, cells in zip(shares, present, strict=True) if any(cells)]
+        if not any(share is not None and share > 0.9 for share, _ in both):
+            return False
+        if any(share is None or other is None or abs(share - other) > 0.1 for share, other in both):
+            return False
+    return bool(good)
+
+
+def _share_of_values(cells: Sequence[str]) -> float | None:
+    """Return the share of the filled `cells` that are numbers, dates or other values and no words; None if none is."""
+    filled = [cell for cell in cells if cell]
+    return sum(looks_like_row([cell]) for cell in filled) / len(filled) if filled else None
+
+
 def _mend_line(line: str, separator: str, width: int) -> str:
     r"""Return `line` of a CSV file, mended: each cell in quotes, and every quote within a cell doubled.
 
@@ -281,6 +417,7 @@ def with_changed_cells(
     pattern: str,
     value: str,
     *,
+    place: int = 0,
     is_visible: bool = False,
 ) -> str:
     """Return a shell command that writes a copy of `file` in which cells of one column are replaced.
@@ -289,20 +426,25 @@ def with_changed_cells(
     - `column` is the column. A cell of it is replaced if the whole cell, without blanks around it, matches the regular
       expression `pattern`.
     - `value` is a Python expression that computes the new cell. In it, `m` is the match of the old cell.
+    - `place` tells several copies of one file apart (see `copy_of`).
     - `is_visible` says that characters which are not seen are left out first, in every column.
 
-    `pattern` and `value` must not have backslashes, double quotes or dollar signs, because the shell would change them.
+    `pattern` and `value` must not have backslashes or double quotes, nor dollar signs before letters, because the
+    shell would change them.
     The result is "" if no shell command can copy the file (see `can_be_copied`), if cells are separated by more than
     one character, or if `column` is not in `names`.
     """
     if column not in names:
         return ""
-    above, place = csv.skip_lines + (csv.columns is None), [*names].index(column)
-    cells = f"[new(c,re.fullmatch('{pattern}',c.strip())) if n>={above} and i=={place} else c for i,c in enumerate(r)]"
-    return _copied(file, csv, cells, before=f"new=lambda c,m: {value} if m else c; ", is_visible=is_visible)
+    above, number = csv.skip_lines + (csv.columns is None), [*names].index(column)
+    pattern = pattern.replace("'", "'+chr(39)+'")  # an apostrophe would end the pattern in the command
+    cells = f"[new(c,re.fullmatch('{pattern}',c.strip())) if n>={above} and i=={number} else c for i,c in enumerate(r)]"
+    return _copied(
+        file, csv, cells, before=f"new=lambda c,m: {value} if m else c; ", is_visible=is_visible, place=place
+    )
 
 
-def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", is_visible: bool) -> str:
+def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", is_visible: bool, place: int = 0) -> str:
     """Return a shell command (a short Python program) that writes a copy of `file` with other cells, or "".
 
     The result is "" if no shell command can copy the file, or if its separator has more than one character.
@@ -313,6 +455,7 @@ def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", i
     - `before` is Python text that stands before the loop over rows, such as a definition that `cells` needs.
     - `is_visible` says that the program first removes invisible characters (such as soft hyphens), writes every kind of
       space as an ordinary space, and normalizes Unicode (NFC).
+    - `place` tells several copies of one file apart (see `copy_of`).
 
     The Python text must not have backslashes, double quotes or dollar signs, because the shell would change them.
     """
@@ -328,10 +471,10 @@ def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", i
         read, module = "(unicodedata.normalize('NFC',line.translate(seen)) for line in sys.stdin)", ",unicodedata"
     # The program has no sign that a shell changes between double quotes, so that it can be read where it is shown.
     program = (
-        f"import csv,re,sys,datetime{module}; "
+        f"import csv,re,sys,datetime,decimal{module}; "
         f"[f.reconfigure(encoding='{codec_name(csv.encoding)}',errors='surrogateescape',newline='') "
         "for f in (sys.stdin,sys.stdout)]; "
         f"{before}csv.writer(sys.stdout,{written},lineterminator=chr(10)).writerows("
         f"{cells} for n,r in enumerate(csv.reader({read},{written})))"
     )
-    return f'python3 -c "{program}" < {quote(str(file))} > {quote(copy_of(file))}'
+    return f'python3 -c "{program}" < {quote(str(file))} > {quote(copy_of(file, place))}'

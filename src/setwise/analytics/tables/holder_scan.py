@@ -56,12 +56,14 @@ class HolderScan:
         `types` maps columns to kinds. A column of the session's table is given by its name alone, and a column of any
         other table (one that a question may join) as TABLE.COLUMN. All other columns keep their declared kinds.
         """
-        joinable = {
-            name: replace(table, types={**table.types, **types_of_joined(types, name)})
-            for name, table in self._joinable.items()
-        }
+
+        def with_kinds(table: TableToScan, kinds: Mapping[str, Kind]) -> TableToScan:
+            inferred = {*table.inferred, *(kinds.keys() - table.types.keys())}
+            return replace(table, types={**table.types, **kinds}, inferred=inferred)
+
+        joinable = {name: with_kinds(table, types_of_joined(types, name)) for name, table in self._joinable.items()}
         main_types = {name: kind for name, kind in types.items() if name.partition(".")[0] not in self._joinable}
-        scan = HolderScan(replace(self._main, types={**self._main.types, **main_types}), joinable)
+        scan = HolderScan(with_kinds(self._main, main_types), joinable)
         scan._stopped = self._stopped
         scan._past_sentences = self._past_sentences
         return scan

@@ -1,7 +1,7 @@
-"""Sentences for the data holder about numbers in forms that are not read, with a command that writes plain numbers.
+"""Sentences for the data holder about numbers in forms that are not read, with commands that write plain numbers.
 
 The forms are a minus after the digits or of another character, ="5" as spreadsheets write texts, groups of two digits
-as in India, and a unit or currency code such as kr beside the number.
+as in India, a unit, scale or currency such as kr beside the number, and two decimal points in one column.
 """
 
 import re
@@ -13,7 +13,36 @@ from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.clean_copies import with_changed_cells
-from setwise.analytics.tables.writing import NULL_WORDS, NUMBERS, is_readable, readable_cells, with_numbers
+from setwise.analytics.tables.decimal_marks import has_two_marks, show_their_marks, thousands_mark
+from setwise.analytics.tables.number_units import (
+    CURRENCIES,
+    DIGITS,
+    MINUS,
+    SCALES,
+    NumbersWithUnits,
+    are_numbers,
+    decimal_point,
+    numbers_with_units,
+    plain_pattern,
+    scaled_value,
+)
+from setwise.analytics.tables.scan_notes import CopyCommand
+from setwise.analytics.tables.writing import NULL_WORDS, is_readable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberForm:
+    """A form in which the numbers of a column are written but not read, and what the data holder can do about it.
+
+    - `sentence` says so, and ends with the commands of `copies`, or with advice if there are none.
+    - `copies` are the commands that write a readable copy of the file: one, or one for each meaning of the numbers.
+    - `is_one_sided` says that all numbers in this form lie on one side of the others, as negative numbers and
+      thousands do, so that any answer without them is wrong in one direction.
+    """
+
+    sentence: str
+    copies: tuple[CopyCommand, ...] = ()
+    is_one_sided: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +55,7 @@ class _Form:
     - `sign` is "-" if a minus has to be written before these digits, else "".
     - `value` is a Python expression for the plain number, used in a command that writes a copy of the file. In it, `m`
       is the match of the cell, as in "'-'+m[1]".
+    - `shown` is a regular expression that at least one cell must match. Other cells alone do not show the form.
     """
 
     held: str
@@ -33,14 +63,14 @@ class _Form:
     group: int
     sign: str
     value: str
+    shown: str = ""
 
 
-_DIGITS = "[0-9][0-9.,' ]*"
 _FORMS = (
-    _Form(held="have the minus after the digits", pattern=f"({_DIGITS}?) ?-", group=1, sign="-", value="'-'+m[1]"),
+    _Form(held="have the minus after the digits", pattern=f"({DIGITS}?) ?-", group=1, sign="-", value="'-'+m[1]"),
     _Form(
         held="have a minus that is another character",
-        pattern=f"[\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d] ?({_DIGITS})",
+        pattern=f"[\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d] ?({DIGITS})",
         group=1,
         sign="-",
         value="'-'+m[1]",
@@ -48,144 +78,165 @@ _FORMS = (
     _Form(held="are written as texts by a spreadsheet", pattern="=.([^=]*).", group=1, sign="", value="m[1]"),
     _Form(
         held="have commas between groups of two digits",
-        pattern="[+-]?[0-9]{1,3}(,[0-9]{2,3})+([.][0-9]+)?",
+        pattern="[+-]?[0-9]{1,3}(,[0-9]{2,3})*,[0-9]{3}([.][0-9]+)?",
         group=0,
         sign="",
         value="m[0].replace(',','')",
+        # the last group has three digits in India, too: 503,64 has a decimal comma
+        shown="[+-]?[0-9]{1,2}(,[0-9]{2})+,[0-9]{3}([.][0-9]+)?",
     ),
 )
-_WORD = "[^-+0-9,'()#!?*<>=~^&|@_:;{}\\[\\]\\\\]{0,12}"
-_UNIT = f"({_WORD}?) ?([-+]?{_DIGITS}?) ?({_WORD})"
-"""The regular expression of a number with or without a unit; its groups are a unit before, the number, a unit after.
-
-Texts such as #DIV/0! and <5 are no numbers with units.
-"""
-_CURRENCIES = frozenset(
-    (
-        *(
-            "EUR",
-            "USD",
-            "GBP",
-            "CHF",
-            "JPY",
-            "CNY",
-            "INR",
-            "SEK",
-            "NOK",
-            "DKK",
-            "PLN",
-            "CZK",
-            "HUF",
-            "RON",
-            "BGN",
-            "TRY",
-        ),
-        *(
-            "CAD",
-            "AUD",
-            "NZD",
-            "BRL",
-            "MXN",
-            "ZAR",
-            "kr",
-            "kr.",
-            "Kr",
-            "z\u0142",
-            "K\u010d",
-            "Ft",
-            "lei",
-            "R$",
-            "Rs",
-            "Rs.",
-        ),
-        *("US$", "CA$", "A$", "Fr", "Fr.", "\u20bd", "\u20ba", "\u20aa", "\u20a9", "\u20ab", "\u0e3f"),
-    )
-)
-"""Codes and signs of currencies that stand beside numbers."""
 
 
-def number_form_sentence(
-    name: str,
-    cells: Sequence[str],
-    file: TableFile | None,
-    csv: CsvOptions,
-    names: Sequence[str],
-    *,
-    is_number: bool,
-) -> tuple[str, str]:
-    """Return (sentence, command) about a column whose numbers are in a form that is not read, such as 5- or kr 5.
-
-    The sentence tells the data holder that the numbers are not read. The command is a shell command that writes a copy
-    of the file with plain numbers, and the sentence ends with it. If no command can write the copy, or if the numbers
-    have several units, the command is "", and the sentence ends with advice. The result is ("", "") if the column has
-    no such numbers.
+class NumberColumn:
+    """A column whose cells may be numbers in a form that is not read, and the file that has to be copied.
 
     - `name` is the column, and `cells` are sampled cells of the column.
     - `file` is the table's file, or None if the table has several files or none. `csv` says how the file is written,
       and `names` are its columns in order.
-    - `is_number` says that the column is to be read as numbers. Otherwise a word beside a number is taken for a unit
-      only if it is a currency, because texts such as item 5 are no numbers.
     """
-    filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
-    for form in _FORMS:
-        plain = [
-            form.sign + match[form.group].replace(",", "" if form.group == 0 else ",") if match else text
-            for text in filled
-            for match in [re.fullmatch(form.pattern, text)]
-        ]
-        if plain != filled and _are_numbers(plain):
-            return _sentence(name, form.held, form.pattern, form.value, file, csv, names)
-    matches = [re.fullmatch(_UNIT, text) for text in filled]
-    units = sorted({(match[1].strip(), match[3].strip()) for match in matches if match} - {("", "")})
-    plain = [match[2] if match else text for match, text in zip(matches, filled, strict=True)]
-    words = [unit for pair in units for unit in pair if unit]
-    if not words or not (is_number or set(words) <= _CURRENCIES) or not _are_numbers(plain):
-        return "", ""
-    held = f"have {' or '.join(map(repr, words[:_MOST_WORDS]))} beside them"
-    if len(units) > 1:
-        return f"numbers of {name!r} {held}, which are not read: convert them to one unit in the file", ""
-    before, after = (_literal(unit) for unit in units[0])
-    value = f"({_DIGITS}?)".replace("'", "")
-    return _sentence(name, held, f"{before} ?([-+]?){value} ?{after}", "m[1]+m[2]", file, csv, names)
+
+    def __init__(
+        self, name: str, cells: Sequence[str], file: TableFile | None, csv: CsvOptions, names: Sequence[str]
+    ) -> None:
+        self._name, self._file, self._csv, self._names = name, file, csv, names
+        self._filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
+        self._separator = "," if file is None else csv.format_of(csv.suffix_of(file)).separator
+
+    def form(self, *, is_number: bool) -> NumberForm | None:
+        """Return the form in which the numbers of the column are written; None if it is none that is known.
+
+        `is_number` says that the column is to be read as numbers. Otherwise a word beside a number is taken for a unit
+        only if it is a currency, a percent sign or a scale, because texts such as item 5 are no numbers.
+        """
+        return self.two_marks() or self._written_form() or self._with_units(is_number=is_number)
+
+    def two_marks(self) -> NumberForm | None:
+        """Return a form if the numbers of the column have two decimal points, as 813,75 and 253.98; else None.
+
+        The copy has one decimal point, if each number shows its own.
+        """
+        if not has_two_marks(self._filled):
+            return None
+        point = "," if self._csv.decimal == "," or self._separator == ";" else "."
+        held = "have a decimal comma in some cells and a decimal point in others"
+        if not show_their_marks(self._filled):
+            held = "have a comma in some cells and a point in others, and 1,234 and 1.234 do not tell which of them is"
+            return self._unsolved(f"{held} the decimal point", "write all numbers with the same one in the file")
+        value = f"re.sub('[.,]','',m[1])+'{point}'+m[2]"
+        return self._solved(held, [("", "in which all have the same", "([-+]?[0-9.,]*)[.,]([0-9]+)", value, ())])
+
+    def _written_form(self) -> NumberForm | None:
+        """Return the first form of `_FORMS` in which numbers of the column are written; None if there is none."""
+        for form in _FORMS:
+            plain = [
+                form.sign + match[form.group].replace(",", "" if form.group == 0 else ",") if match else text
+                for text in self._filled
+                for match in [re.fullmatch(form.pattern, text)]
+            ]
+            is_shown = not form.shown or any(re.fullmatch(form.shown, text) for text in self._filled)
+            if plain != self._filled and is_shown and are_numbers(plain):
+                copies = [("", "with plain numbers", form.pattern, form.value, ())]
+                return self._solved(form.held, copies, is_one_sided=form.sign == "-")
+        return None
+
+    def _with_units(self, *, is_number: bool) -> NumberForm | None:
+        """Return a form if units, scales or currencies stand beside numbers of the column; else None.
+
+        `is_number` says that any word is taken for a unit, and not only a currency, a percent sign or a scale.
+        """
+        found = numbers_with_units(self._filled)
+        if found is None or not (is_number or {*found.words} <= {*CURRENCIES, *SCALES, "%"}):
+            return None
+        held = f"have {' or '.join(map(repr, found.words[:_MOST_WORDS]))} beside them"
+        if len(found.units) > 1:
+            return self._unsolved(f"{held}, which are not read", "convert them to one unit in the file")
+        unit = " ".join(word for pair in found.units for word in pair if word)
+        if found.has_plain and found.units:
+            return self._beside_plain(found, held, unit)
+        point = decimal_point(found.numbers) or "."
+        pattern = plain_pattern(found.units, found.scales, may_lack=True)
+        if found.scales:
+            factors = {scale: SCALES[scale] for scale in found.scales}
+            said = " and ".join(f"{scale} is multiplied by {factor:,}" for scale, factor in factors.items())
+            copies = [("", f"in which {said}", pattern, scaled_value(point, factors), ())]
+            return self._solved(f"{held}, which are not read", copies, is_one_sided=found.has_plain)
+        mark = thousands_mark(found.numbers, self._separator, is_money=found.is_money)
+        held, said = f"{held}, which are not read", f"with plain numbers, which are then in {unit!r}"
+        plain = f"{MINUS}+m[4]"
+        if not mark:
+            return self._solved(held, [("", said, pattern, plain, ())])
+        small = ("--type", f"{self._name}=float") if mark == "." else ("--decimal", ",")
+        whole = f"{MINUS}+re.sub('[^0-9]','',m[4])"
+        return self._solved(
+            f"{held}, and have three digits after each {'point' if mark == '.' else 'comma'}",
+            [
+                (f"if 1{mark}234 is one and a bit", said, pattern, plain, small),
+                ("if it is 1234", said, pattern, whole, ()),
+            ],
+        )
+
+    def _beside_plain(self, found: NumbersWithUnits, held: str, unit: str) -> NumberForm:
+        """Return the form of numbers that have the same `unit` beside them or none, such as 5 kg and 700.
+
+        The cells do not tell what those without a unit are in, so the data holder has to say it. `held` describes the
+        numbers in a sentence, and `found` has them.
+        """
+        held = f"{held}, which are not read, and others have no unit"
+        said = f"with plain numbers, which are then all in {unit!r}"
+        if found.scales:
+            return self._unsolved(held, "write all in one unit in the file")
+        if found.units == (("", "%"),):
+            pattern, point = plain_pattern((), ["%"], may_lack=True), decimal_point(found.numbers) or "."
+            copies = [
+                (meaning, said, pattern, scaled_value(point, {"%": 1}, factor), ())
+                for meaning, factor in (("if 0.5 is 50%", 100), ("if 0.5 is 0.5%", 1))
+            ]
+            return self._solved(f"{held}: write all in one unit in the file", copies)
+        pattern = plain_pattern(found.units, (), may_lack=True)
+        same = (f"if those without a unit are in {unit!r} too", said, pattern, f"{MINUS}+m[4]", ())
+        if thousands_mark(found.numbers, self._separator, is_money=found.is_money):
+            return self._unsolved(held, "write all in one unit in the file")
+        return self._solved(f"{held}: write all in one unit in the file", [same])
+
+    def _unsolved(self, held: str, advice: str) -> NumberForm:
+        """Return the form of numbers that no command mends. `held` describes them, and `advice` says what to do."""
+        return NumberForm(sentence=f"numbers of {self._name!r} {held}: {advice}")
+
+    def _solved(
+        self,
+        held: str,
+        copies: Sequence[tuple[str, str, str, str, tuple[str, ...]]],
+        *,
+        is_one_sided: bool = False,
+    ) -> NumberForm:
+        """Return the form of numbers that a copy of the file makes readable; `held` describes them.
+
+        Each of `copies` is (meaning, content, pattern, value, options): in which case the copy is right ("" if always),
+        what it has, the pattern of the cells that the command replaces, a Python expression for the new cell, in which
+        `m` is the match of the old cell, and options with which the copy has to be read.
+        """
+        sentence, commands = f"numbers of {self._name!r} {held}", []
+        if ", which are not read" not in held:
+            sentence += ", which are not read"
+        parts = []
+        for place, (meaning, content, pattern, value, options) in enumerate(copies):
+            command = ""
+            if self._file is not None:
+                command = with_changed_cells(
+                    self._file, self._csv, self._names, self._name, pattern, value, place=place
+                )
+            if command:
+                commands.append(CopyCommand(meaning=meaning, command=command, options=options))
+                parts.append(f"{meaning}{', ' if meaning else ''}a copy {content}: {command}")
+        if not parts:
+            parts = ["write plain numbers in the file"] if "in the file" not in held else []
+        sentence = "; ".join([f"{sentence}: {parts[0]}", *parts[1:]]) if parts else sentence
+        return NumberForm(sentence=sentence, copies=tuple(commands), is_one_sided=is_one_sided)
 
 
 _MOST_WORDS = 3
 """The most units that a sentence lists."""
-
-
-def _sentence(
-    name: str, held: str, pattern: str, value: str, file: TableFile | None, csv: CsvOptions, names: Sequence[str]
-) -> tuple[str, str]:
-    """Return (sentence, command): that numbers of the column `name` are not read, and what writes plain numbers.
-
-    The command is a shell command that writes a copy of the file with plain numbers. The sentence ends with it. If
-    there is no such command, the command is "", and the sentence ends with advice.
-
-    - `held` describes the numbers in words, such as "have the minus after the digits".
-    - `pattern` is a regular expression. The command replaces each cell of the column that matches it.
-    - `value` is a Python expression for the new cell, in which `m` is the match of the old cell.
-    - `file` is the table's file, or None if the table has several files or none. `csv` says how the file is written,
-      and `names` are its columns in order.
-    """
-    pattern = pattern.replace("'", "")  # an apostrophe would end the pattern in the command
-    command = with_changed_cells(file, csv, names, name, pattern, value) if file is not None else ""
-    remedy = f"a copy with plain numbers: {command}" if command else "write plain numbers in the file"
-    return f"numbers of {name!r} {held}, which are not read: {remedy}", command
-
-
-def _are_numbers(texts: Sequence[str]) -> bool:
-    """Return whether at least 90% of `texts` are numbers, all with the same decimal point and thousands separator."""
-    grammars = [with_numbers(CellGrammar(), *numbers) for numbers in NUMBERS]
-    return any(readable_cells(texts, Kind.FLOAT, grammar) for grammar in grammars)
-
-
-def _literal(unit: str) -> str:
-    r"""Return a regular expression that matches exactly the text `unit`, and that needs no backslash.
-
-    A special character is put into brackets instead, as in kr[.] for "kr.". The expression stands between double
-    quotes in a shell command, where the shell would change a backslash.
-    """
-    return "".join(character if character.isalnum() or character in " /" else f"[{character}]" for character in unit)
 
 
 def mixed_numbers_sentence(name: str, cells: Sequence[str]) -> str:
@@ -202,6 +253,27 @@ def mixed_numbers_sentence(name: str, cells: Sequence[str]) -> str:
         f"most different cells of {name!r} are numbers, but others are not, such as {examples(others)}: "
         f"if they are amounts, --type {name}=float reads the numbers and skips the others"
     )
+
+
+def bounds_sentence(cells: Sequence[str]) -> str:
+    """Return a phrase about `cells` that are no numbers but bounds of numbers, such as <5000 or 90+; else "".
+
+    The phrase tells the data holder in which direction an answer without them is wrong.
+    """
+    signs = {_BOUND.fullmatch(cell.strip(BLANKS)) for cell in cells}
+    low = all(sign is not None and sign[1] and sign[1][0] in "<\u2264" for sign in signs)
+    high = all(sign is not None and (not sign[1] or sign[1][0] in ">\u2265") for sign in signs)
+    if not cells or not (low or high):
+        return ""
+    side = "too high" if low else "too low"
+    return (
+        f"they are bounds such as {cells[0].strip(BLANKS)!r}, so that an answer without them is {side}: write a number "
+        "for each of them in the file"
+    )
+
+
+_BOUND = re.compile(f"([<>\u2264\u2265]=?)? ?[-+]?{DIGITS}(?(1)|[+])")
+"""The regular expression of a bound, such as <5000 or 90+, with its sign as its group."""
 
 
 def examples(cells: Sequence[str]) -> str:

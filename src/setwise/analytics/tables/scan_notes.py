@@ -5,7 +5,7 @@ counts have no noise, so only the data holder, who owns the tables, may see them
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from json import dumps
 from shlex import join, split
@@ -133,7 +133,8 @@ class TableToScan:
 
     - `source` is a path or a table in memory.
     - `csv` says how CSV files are written.
-    - `types` maps column names to kinds.
+    - `types` maps column names to kinds, and `inferred` are those columns whose kind the question needs, and the data
+      holder has not declared.
     - `table_name` is the table's name if `source` is a database file, else None.
     - `user` is the user column, or None for a public table.
     - `write` turns the options that a note suggests into text: options of the command line, or arguments of Python.
@@ -144,10 +145,24 @@ class TableToScan:
     source: Any
     csv: CsvOptions
     types: Mapping[str, Kind]
+    inferred: Collection[str] = ()
     table_name: str | None = None
     user: str | None = None
     write: OptionWriter = command_line
     remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyCommand:
+    """A shell command that writes a readable copy of a file; its last word is the path of the copy.
+
+    - `meaning` says in which case the copy is right, such as "if 1.234 is 1234", or is "" if it always is.
+    - `options` are the words of command-line options with which the copy has to be read.
+    """
+
+    meaning: str = ""
+    command: str
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +181,7 @@ class ScanNote:
     - `is_unsolved` is True if neither an option nor a command is known that makes the cells readable.
     - `options` are the words of command-line options that remove the cause of the note. Options are given only if
       `setwise check` could not guess them from the cells (for example, words for a missing user).
+    - `choices` are several commands in place of `copy_command`, one for each meaning that the cells may have.
     - `compared` is (column, kind, grammar) if the query compares a text column by order whose cells are numbers or
       dates. The column is to be read as the kind, and its constants are written as the grammar says.
     """
@@ -177,4 +193,5 @@ class ScanNote:
     copies: tuple[tuple[str, str], ...] = ()
     is_unsolved: bool = False
     options: tuple[str, ...] = ()
+    choices: tuple[CopyCommand, ...] = ()
     compared: tuple[str, Kind, CellGrammar] | None = None

@@ -140,7 +140,8 @@ def _separator(text: str) -> str:
     """Return the separator between cells that best fits `text`, the first lines of a file.
 
     The best separator is the one with which the largest share of the lines have the same number of cells, if this
-    number is at least 2. The result is a comma if no separator has such a number.
+    number is at least 2. If no separator has such a number, the result is a blank if blanks divide the lines into the
+    columns of a table (see `are_columns`), and else a comma.
     """
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
 
@@ -155,7 +156,27 @@ def _separator(text: str) -> str:
         return (share / max(1, sum(widths.values())) if cells > 1 else 0.0, len(separator))
 
     best = max(SEPARATORS, key=agreement)
-    return best if agreement(best)[0] > 0 else ","
+    if agreement(best)[0] > 0:
+        return best
+    return " " if are_columns([row for row, _ in split_rows(lines, " ")]) else ","
+
+
+def are_columns(rows: Sequence[Row]) -> bool:
+    """Return whether `rows`, lines divided at blanks, are a table: a header and columns, one of them of numbers.
+
+    All rows must have the same number of cells, at least 2 and none empty. At least one column must have a word in the
+    first row, and numbers, dates or times in all others, because texts of several words can be divided at blanks, too.
+    """
+    widths = {len(row) for row in rows}
+    if len(rows) < _FEWEST_LINES or len(widths) > 1 or widths == {1} or not all(map(all, rows)):
+        return False
+    header, *body = rows
+    values = [all(looks_like_row([row[place]]) for row in body) for place in range(len(header))]
+    return not looks_like_row(header) and any(values)
+
+
+_FEWEST_LINES = 3
+"""The fewest lines, with the header, that can be told to be a table with blanks between its cells."""
 
 
 def _is_spaced(text: str, separator: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.files import CsvOptions, apply_description, files_of, magic_of, open_csv
+from setwise.analytics.engines.files import apply_description, files_of, magic_of
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.engines.typed_cells import CellGrammar
@@ -25,19 +25,16 @@ from setwise.analytics.tables.cell_doubts import (
     since_1970_sentence,
     stored_time_sentence,
 )
-from setwise.analytics.tables.check import NO_ROWS, UNWRAPPED, total_line_note
+from setwise.analytics.tables.check import NO_ROWS, total_line_note
 from setwise.analytics.tables.clean_copies import (
     COPY,
     signs_note,
-    with_doubled_quotes,
-    with_line_feeds,
-    with_mended_quotes,
-    with_unwrapped_lines,
 )
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.number_forms import examples, number_form_sentence
-from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, TableToScan
-from setwise.analytics.tables.sniffing import sniff, stands_in_single_quotes
+from setwise.analytics.tables.lost_csv import MOST_LOST, lost_lines, undecoded_cells
+from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, bounds_sentence, examples
+from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.sniffing import stands_in_single_quotes
 from setwise.analytics.tables.text_order import (
     are_in_order,
     day_of,
@@ -46,13 +43,13 @@ from setwise.analytics.tables.text_order import (
     ordered_constants,
     plain_constant,
 )
-from setwise.analytics.tables.undecoded_csv import undecoded_cells
 from setwise.analytics.tables.user_cells import shortened_users, user_notes
 from setwise.analytics.tables.writing import (
     CERTAIN_NULL_WORDS,
     DASHES,
     ENOUGH,
     KIND_WORDS,
+    NULL_WORDS,
     Guess,
     commas_note,
     condition_of_words,
@@ -91,6 +88,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
 
     source, write = table.source, table.write
     types, csv = apply_description(source, table.types, table.csv)
+    inferred = {*table.inferred} - apply_description(source, {}, table.csv)[0].keys()
     is_path = isinstance(source, str | Path)
     if is_path and Path(source).is_dir() and read_prepared(Path(source)) is not None:
         # The cells of a prepared dataset (random ranks of users' items) were read when it was prepared.
@@ -100,7 +98,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     if is_text and stands_in_single_quotes(files[0], csv):
         quotes = "cells stand in single quotes, which would be read as part of them, and separators in them divide them"
         return [ScanNote(f"{quotes}: {write(['--quote', 'single'])} reads them", mostly_unreadable=True)]
-    lines = _lost_lines(files, csv, write) if is_text else []
+    lines = lost_lines(files, csv, write) if is_text else []
     raw = untyped_table(source, table.table_name, csv)
     if not lines and not has_rows(raw):
         return [ScanNote(f"{NO_ROWS}, and an answer would be noise alone")]
@@ -120,7 +118,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         return [*lines, *users, *objects, *seconds]
     if table.user in samples and (shortened := shortened_users(table.user, samples[table.user])):
         users.append(ScanNote(shortened))
-    scan = _ColumnScan(raw, replace(table, types=types, csv=csv), files, names, samples)
+    scan = _ColumnScan(raw, replace(table, types=types, inferred=inferred, csv=csv), files, names, samples)
     notes = scan.unconverted_notes()
     compared = [name for name in ordered_columns(names, question) if name not in scan.kinds]
     notes += seconds
@@ -133,7 +131,14 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     notes += [note for name in compared if (note := scan.compared_note(name, question)) is not None]
     if is_text:
         notes += undecoded_cells(source, table.table_name, csv, files, names, write)
-    return [*lines, *users, *objects, *notes, *map(ScanNote, scan.doubts(question, is_text=is_text))]
+    return [
+        *lines,
+        *users,
+        *objects,
+        *notes,
+        *scan.thousands_notes(is_text=is_text),
+        *map(ScanNote, scan.doubts(question)),
+    ]
 
 
 class _ColumnScan:
@@ -178,10 +183,25 @@ class _ColumnScan:
     def unconverted_notes(self) -> list[ScanNote]:
         """Return a note for each column with cells that cannot be read as its kind, such as a number."""
         return [
-            replace(self._unconverted_note(column), mostly_unreadable=2 * column.readable <= column.filled)
+            replace(note, mostly_unreadable=note.mostly_unreadable or self._loses_much(column))
             for column in self._counts
             if column.filled > column.readable
+            for note in [self._unconverted_note(column)]
         ]
+
+    def _loses_much(self, count: "CellCount") -> bool:
+        """Return whether so many cells of a column cannot be read that an answer would be of no use.
+
+        It is True if at most half of the cells can be read, and if a tenth or more of the cells cannot be read and is
+        no word for an empty cell, such as N/A. `count` has the column's numbers of cells.
+        """
+        if 2 * count.readable <= count.filled:
+            return True
+        if count.filled - count.readable < MOST_LOST * count.filled:
+            return False
+        grammar = self._table.csv.cells
+        lost = self._lost(count.name, count.kind, replace(grammar, null=(*grammar.null, *NULL_WORDS)))
+        return lost >= MOST_LOST * count.filled
 
     def _unconverted_note(self, count: "CellCount") -> ScanNote:
         """Return a note: how many cells of a column cannot be read as its kind, and what the data holder can do.
@@ -220,22 +240,37 @@ class _ColumnScan:
             return ScanNote(f"{text}: {times}", is_unsolved=True)
         if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (orders := orders_sentence(name, cells)):
             return ScanNote(f"{text}: {orders}", mostly_unreadable=True, is_unsolved=True)
+        only_file = self._files[0] if len(self._files) == 1 else None
+        numbers = NumberColumn(name, cells, only_file, csv, self._file_names)
+        is_number = count.kind in (Kind.INTEGER, Kind.FLOAT)
+        if is_number and (form := numbers.two_marks()) is not None:
+            return _form_note(text, form)
         if remedy := self._reading_remedy(count, cells, guess):
             return ScanNote(f"{text}: {remedy}")
-        only_file = self._files[0] if len(self._files) == 1 else None
         sentence, copy = stored_time_sentence(
             name, cells, only_file, csv, self._file_names, is_dated=count.kind in (Kind.DATE, Kind.TIMESTAMP)
         )
         if sentence:
             return ScanNote(f"{text}: {sentence}", copy_command=copy, is_unsolved=not copy)
-        signs = signs_note([name], self._samples, self._files[0], csv.encoding) if self._files else ""
+        signs = signs_note([name], self._samples, self._files[0], csv) if self._files else ""
         if signs:
-            return ScanNote(f"{text}: {signs}", copy_command=signs.partition(COPY)[2])
-        if count.kind in (Kind.INTEGER, Kind.FLOAT):
-            sentence, copy = number_form_sentence(name, cells, only_file, csv, self._file_names, is_number=True)
-            if sentence:
-                return ScanNote(f"{text}: {sentence}", copy_command=copy, is_unsolved=not copy)
+            command = signs.partition(COPY)[2]
+            # All numbers in parentheses are negative, so that an answer without them is too high.
+            is_negative = is_number and "parentheses for a minus" in signs
+            return ScanNote(
+                f"{text}: {signs}", mostly_unreadable=is_negative, copy_command=command, is_unsolved=not command
+            )
+        if is_number and (form := numbers.form(is_number=True)) is not None:
+            return _form_note(text, form)
         others = [cell for cell in cells if not is_readable(cell, count.kind, csv.cells)]
+        if is_number and (bounds := bounds_sentence(others)):
+            return ScanNote(f"{text}: {bounds}", is_unsolved=True)
+        words = sorted({cell.strip() for cell in others})
+        are_words = self._files and not any(re.search("[0-9]", word) for word in words)
+        if are_words and 0 < len(words) <= _MOST_WORDS and 2 * count.readable > count.filled:
+            options = [part for word in words for part in ("--null", word)]
+            shown = f"{self._table.write(options)} takes them for empty, which changes no number and ends this note"
+            return ScanNote(f"{text}, such as {examples(others)}: {shown}", options=tuple(options))
         shown = f", such as {examples(others)}" if others else ""
         advice = "; setwise check shows how the file is written" if self._files else ""
         return ScanNote(f"{text}{shown}{advice}", is_unsolved=True)
@@ -336,20 +371,30 @@ class _ColumnScan:
             compared=(name, kind, days.grammar),
         )
 
-    def doubts(self, question: str, *, is_text: bool) -> list[str]:
-        """Return sentences for the data holder about cells of columns in the query that may be misread.
+    def thousands_notes(self, *, is_text: bool) -> list[ScanNote]:
+        """Return a note for each column of numbers such as 1.234, which may be 1234.
 
-        The sentences are about thousands separators, offsets of times, blanks around words, words that may mean an
-        empty cell, and columns with several words for yes. `question` is the text of the query, and `is_text` says
-        whether the table is a CSV file.
+        The query is to be refused, unless the data holder has declared the kind of the column. `is_text` says whether
+        the table is a CSV file.
         """
-        csv, write, texts = self._table.csv, self._table.write, [name for name in self._names if name not in self.kinds]
+        csv = self._table.csv
         separator = csv.format_of(csv.suffix_of(self._files[0])).separator if is_text else ""
         numbers = [name for name, kind in self.kinds.items() if kind in (Kind.INTEGER, Kind.FLOAT)]
-        doubtful = [name for name in numbers if may_be_thousands(self._samples[name], separator, csv.cells)]
-        sentences = [thousands_note(name, write) for name in doubtful]
+        return [
+            ScanNote(thousands_note(name, self._table.write), mostly_unreadable=name in self._table.inferred)
+            for name in numbers
+            if may_be_thousands(self._samples[name], separator, csv.cells)
+        ]
+
+    def doubts(self, question: str) -> list[str]:
+        """Return sentences for the data holder about cells of columns in the query that may be misread.
+
+        The sentences are about offsets of times, blanks around words, words that may mean an empty cell, and columns
+        with several words for yes. `question` is the text of the query.
+        """
+        csv, write, texts = self._table.csv, self._table.write, [name for name in self._names if name not in self.kinds]
         times = [name for name, kind in self.kinds.items() if kind is Kind.TIMESTAMP]
-        sentences += [offset_sentence(name, self._samples[name], write) for name in times]
+        sentences = [offset_sentence(name, self._samples[name], write) for name in times]
         sentences += [other_words_of_yes(name, self._samples[name], question) for name in texts]
         items = [name for name in texts if name != self._table.user]
         sentences += [_blanks_note(name, self._samples[name]) for name in items]
@@ -367,6 +412,20 @@ class _ColumnScan:
         return [sentence for sentence in sentences if sentence]
 
 
+def _form_note(text: str, form: NumberForm) -> ScanNote:
+    """Return a note that begins with `text`, about a column whose numbers are written in the `form`."""
+    is_sure = len(form.copies) == 1 and not form.copies[0].meaning
+    return ScanNote(
+        f"{text}: {form.sentence}",
+        mostly_unreadable=form.is_one_sided,
+        copy_command=form.copies[0].command if is_sure else "",
+        is_unsolved=not form.copies,
+        choices=() if is_sure else form.copies,
+    )
+
+
+_MOST_WORDS = 5
+"""The most different words of a column, such as unknown, that a note proposes to take for empty cells."""
 _LAST_SECOND = 253_402_300_799
 """The last second of the year 9999, counted from 1970; larger numbers are no seconds of a time that can be read."""
 
@@ -432,48 +491,6 @@ def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
         for name, (skipped, filled) in counts.items()
         if skipped and named_columns([name], question)
     ]
-
-
-def _lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter) -> list[ScanNote]:
-    """Return a note about lines of CSV files that are left out because they are malformed records, in a list.
-
-    The note says how many there are; blank lines are not counted. The list is empty if all lines can be read. `csv`
-    says how the files are written, and `write` turns the options that the note suggests into text.
-    """
-    opened = open_csv(files, csv.format_of(csv.suffix_of(files[0])))
-    counts = [file.count_lines() for file in opened]
-    total, kept = sum(lines for lines, _ in counts), sum(lines for _, lines in counts)
-    if kept == total:
-        return []
-    width = len(opened[0].names)
-    malformed = f"of {width} cells (a cell too many or too few, or a stray quote)"
-    if kept:
-        lost = f"{total - kept:,} of {total:,} lines are not records {malformed} and will be left out"
-        copy = with_doubled_quotes(files[0], csv) if len(files) == 1 else ""
-        if copy:
-            escaped = "quotes within cells are escaped by a backslash, and not doubled as CSV has them"
-            return [ScanNote(f"{lost}: {escaped}; a copy that is read: {copy}", copy_command=copy)]
-        if len(files) == 1 and (copy := with_line_feeds(files[0], csv)):
-            return [ScanNote(f"{lost}: some lines end in carriage returns alone; a copy that is read: {copy}")]
-        if len(files) == 1 and (copy := with_mended_quotes(files[0], csv)):
-            lost += ": quotes within cells are not doubled"
-            return [ScanNote(f"{lost}; a copy that is read: {copy}", copy_command=copy)]
-        return [ScanNote(f"{lost}: mend them in the file; setwise check shows how it is written")]
-    if len(files) == 1 and (copy := with_unwrapped_lines(files[0], csv)):
-        return [ScanNote(f"{UNWRAPPED}{copy}", mostly_unreadable=True, copy_command=copy)]
-    remedy, is_unsolved = "setwise check shows how the file is written", True
-    guess = sniff(files[0], csv) if csv.columns is None else csv
-    if guess is not csv and guess.columns is not None and guess.separator == csv.separator:
-        names = opened[0].names[: len(guess.columns)] + guess.columns[width:]
-        columns = write(["--skip-lines", str(csv.skip_lines + 1), "--no-header", "--columns", ",".join(names)])
-        remedy, is_unsolved = f"{columns} reads lines of {len(names)} cells", False
-    if guess.separator is not None and guess.separator != csv.separator and guess.columns is None:
-        remedy, is_unsolved = f"{write(['--separator', guess.separator])} reads them", False
-    elif len(files) == 1 and (copy := with_mended_quotes(files[0], csv)):
-        text = f"none of its {total:,} lines is a record {malformed}: quotes within cells are not doubled"
-        return [ScanNote(f"{text}; a copy that is read: {copy}", mostly_unreadable=True, copy_command=copy)]
-    text = f"none of its {total:,} lines is a record {malformed}: {remedy}"
-    return [ScanNote(text, mostly_unreadable=True, is_unsolved=is_unsolved)]
 
 
 def _with_constants(name: str, question: str, kind: Kind, guess: Guess) -> str:

@@ -20,6 +20,7 @@ from setwise.analytics.engines.typed_cells import (
     date_pattern,
 )
 from setwise.analytics.schema import Kind
+from setwise.analytics.tables.decimal_marks import has_two_marks, has_unclear_points
 
 ENOUGH = 0.9
 """Share of a column's cells that must be readable as a kind for the column to be taken for that kind."""
@@ -174,11 +175,13 @@ def guess_grammar(columns: Mapping[str, Sequence[str]], declared: CellGrammar) -
     numbers = (
         [(declared.decimal, declared.thousands)] if (declared.decimal, declared.thousands) != NUMBERS[0] else NUMBERS
     )
-    readable = {each: _readable(filled, Kind.FLOAT, with_numbers(declared, *each)) for each in numbers}
+    # No option reads numbers with two decimal points, but a thousands separator would misread half of them.
+    clear = {name: cells for name, cells in filled.items() if not has_two_marks([cell.strip(BLANKS) for cell in cells])}
+    readable = {each: _readable(clear, Kind.FLOAT, with_numbers(declared, *each)) for each in numbers}
     best = max(numbers, key=lambda each: readable[each])
     commas: tuple[str, ...] = ()
     if best == (".", ",") and readable[best] == readable.get((",", "")):
-        commas = _unclear_columns(filled)
+        commas = _unclear_columns(clear)
         best = numbers[0] if commas else best
     grammar = replace(with_numbers(declared, *best), null=tuple(words))
     if declared.date_format is not None:
@@ -265,7 +268,7 @@ def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar)
 
     `separator` is the text between the cells of a line, and `grammar` says how numbers are written. The result is True
     only if a cell has a point, if three digits follow every point, if cells are separated by semicolons (as in
-    countries with a decimal comma) and if the decimal point of `grammar` is no comma.
+    countries with a decimal comma) or tabs, and if the decimal point of `grammar` is no comma.
 
     >>> [may_be_thousands([cell], ";", CellGrammar()) for cell in ("1.234", "1.23")]
     [True, False]
@@ -273,7 +276,8 @@ def may_be_thousands(cells: Sequence[str], separator: str, grammar: CellGrammar)
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in grammar.null]
     # every cell is an integer or has three digits after each point, and none begins with a zero, as 0.234 does
     return (
-        (separator, grammar.decimal) == (";", ".")
+        has_unclear_points(separator)
+        and grammar.decimal == "."
         and any("." in text for text in filled)
         and all(re.fullmatch(r"-?([0-9]+|[1-9][0-9]{0,2}([.][0-9]{3})+)", text) for text in filled)
     )
