@@ -99,6 +99,14 @@ def test_intervals_are_said_to_hold_the_number_counted_where_items_of_a_user_are
         assert (left_out in shown) is (left_out in drawn) is (name == "one")
 
 
+def test_a_preview_of_user_days_speaks_of_user_days(live):
+    """It said "of each day of a user" where the rest of the sentence says user-days."""
+    done = live(*OPEN, "--unit", "user,day", "--preview")
+    accuracy = " ".join(done.stdout.replace("│", " ").split()).partition(" accuracy ")[2].partition(" promise ")[0]
+    assert "user-days of the number counted" in accuracy
+    assert "of each user-day at most 2 items count" in accuracy
+
+
 def test_a_preview_is_free(live, tmp_path):
     done = live(*OPEN, "--preview")
     assert "Preview of reach" in done.stdout
