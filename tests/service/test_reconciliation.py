@@ -10,11 +10,15 @@ from contextlib import closing
 from pathlib import Path
 
 import duckdb
+import psycopg
 import pyarrow as pa
 import pytest
 from sqlalchemy import text
 
 from setwise.analytics.engines.connect import open_engine
+from setwise.analytics.engines.duckdb.sources import DataIdentity, file_source
+from setwise.service.queries.engine_pool import Engines
+from setwise.service.storage.datasets import Dataset
 from tests.servers.clickhouse import ClickHouseServer
 from tests.service.replica import Replica
 from tests.service.team import Team, ask, gather, made, write_events
@@ -173,6 +177,31 @@ def test_a_view_and_a_table_over_tables_of_clickhouse_share_the_cap_below(
     assert shares == dict.fromkeys(tables, True) | dict.fromkeys(apart, False)
 
 
+POSTGRESQL = """
+    CREATE TABLE visits (user_id bigint, word text) PARTITION BY RANGE (user_id);
+    CREATE TABLE low PARTITION OF visits FOR VALUES FROM (0) TO (100) PARTITION BY RANGE (user_id);
+    CREATE TABLE lowest PARTITION OF low FOR VALUES FROM (0) TO (10);
+    CREATE VIEW near AS SELECT user_id, word FROM visits;
+    CREATE MATERIALIZED VIEW kept AS SELECT user_id, word FROM near;
+    CREATE TABLE other (user_id bigint, word text);
+    CREATE TABLE heir () INHERITS (other);
+"""
+
+
+@pytest.mark.parametrize("first", ["visits", "lowest", "kept"])
+def test_a_partition_of_postgresql_shares_the_cap_of_its_table(
+    start: Callable[..., Replica], folder: Path, postgresql_url: str, first: str
+):
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute(POSTGRESQL)
+    replica = start(data_dir=folder, engine=("duckdb", postgresql_url))
+    tables = sorted({"visits", "low", "lowest", "near", "kept", "public.visits"} - {first})
+    shares = capped(replica, "postgresql", first, *tables, "other", "heir")
+    assert shares == dict.fromkeys(tables, True) | {"other": False, "heir": False}
+    with open_engine("heir", postgresql_url) as engine, open_engine("other", postgresql_url) as above:
+        assert set(engine.relations()) <= set(above.relations())
+
+
 def test_what_older_versions_registered_is_recorded_at_the_start(start: Callable[..., Replica], folder: Path):
     """A dataset whose registration the ledger does not know is recorded, and shares the cap of its table."""
     first = start(data_dir=folder)
@@ -189,6 +218,76 @@ def test_what_older_versions_registered_is_recorded_at_the_start(start: Callable
     steward.put("/datasets/old/cap", json={"epsilon": 1.0, "delta": 1e-6})
     assert second.service.ledger.cap("unrecorded") is not None
     assert second.as_holder(first.steward).get("/audit").json()["faults"] == []
+
+
+def read_as_before(engines: Engines, dataset: Dataset) -> DataIdentity:
+    """Return what versions recorded that did not look below views of database files."""
+    return DataIdentity(reads=file_source(engines._locate(dataset.table, dataset.engine)).reads)
+
+
+def charged_before(start: Callable[..., Replica], databases: Path, *, capped: bool) -> Replica:
+    """Register a table and its view as an earlier version did, and charge an account on each; return the replica."""
+    with pytest.MonkeyPatch.context() as earlier:
+        earlier.setattr(Engines, "source", read_as_before)
+        replica = start(data_dir=databases)
+        steward, ledger = replica.as_holder(replica.steward), replica.service.ledger
+        made(steward.post("/people", json={"name": "ada", "role": "analyst"}))
+        for name, table in (("table", "duck.db::events"), ("view", "duck.db::far")):
+            made(steward.post("/datasets", json={"name": name, "table": table, **TABLE}))
+            if capped and name == "table":
+                assert steward.put("/datasets/table/cap", json={"epsilon": 3.0, "delta": 1e-6}).status_code == 200
+            account = {"kind": "filter", "name": f"ada-{name}", "analyst": "ada", "dataset": name, "delta": 1e-7}
+            made(steward.post("/accounts", json=account | {"epsilon": 1.0}))
+            ledger.account(f"ada-{name}").charge(["pure:0.25"], key="q", request="q")
+        replica.service.upkeep.do_what_is_due()
+    return replica
+
+
+def charges(replica: Replica) -> dict[str, object]:
+    """Return every entry of the two accounts, and what each has spent."""
+    ledger = replica.service.ledger
+    return {
+        name: (list(ledger.history(name)), ledger.account(name).status().spent) for name in ("ada-table", "ada-view")
+    }
+
+
+def test_a_view_that_an_older_version_registered_shares_from_the_start(start: Callable[..., Replica], databases: Path):
+    """Nothing was capped: the joint promise is about both accounts from the start on, and nothing charged changes."""
+    first = charged_before(start, databases, capped=False)
+    before = charges(first)
+    assert len(first.service.ledger.terms_on("view")) == 1
+    second = start(data_dir=databases)
+    second.service.upkeep.do_what_is_due()
+    assert {terms.name for terms in second.service.ledger.terms_on("view")} == {"ada-table", "ada-view"}
+    assert charges(second) == before
+    assert second.as_holder(first.steward).get("/audit").json()["faults"] == []
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_view_beside_a_cap_that_an_older_version_registered_is_reported(
+    start: Callable[..., Replica], databases: Path, closed: bool
+):
+    """Until the account beside the cap is closed, or the two are set apart; nothing that was charged is lost."""
+    first = charged_before(start, databases, capped=True)
+    before = charges(first)
+    second = start(data_dir=databases)
+    upkeep, ledger, steward = second.service.upkeep, second.service.ledger, second.as_holder(first.steward)
+    upkeep.do_what_is_due()
+    (fault,) = steward.get("/audit").json()["faults"]
+    assert "'view' reads what another dataset reads, and their accounts do not draw on one cap" in fault
+    assert charges(second) == before
+    assert ledger.cap("view") is None
+    if closed:
+        ledger.close_account("ada-view", by="steward")
+    else:
+        ledger.register_dataset("view", reads=(), apart="it shows what is public", by="steward")
+    second.clock.ahead += 3601.0
+    upkeep.do_what_is_due()
+    assert steward.get("/audit").json()["faults"] == []
+    assert (ledger.cap("view") is not None) == closed
+    assert len(ledger.terms_on("table")) == (2 if closed else 1)
+    assert charges(second)["ada-table"] == before["ada-table"]
+    assert ledger.account("ada-view").status().spent == before["ada-view"][1]
 
 
 CHANGES = [

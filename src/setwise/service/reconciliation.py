@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import select
 
-from setwise.errors import SetwiseError, UnknownAccount
+from setwise.errors import BadRequest, SetwiseError, UnknownAccount
 from setwise.ledger.audit.chain_check import Fault
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import digest
@@ -98,6 +98,16 @@ def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
             yield Fault(None, None, f"records another definition of the dataset {name!r}")
 
 
+def record_again(ledger: Ledger, datasets: Datasets, engines: Engines) -> list[Fault]:
+    """Record again in `ledger` what each dataset reads; return a `Fault` for each that cannot share a cap as it should.
+
+    `datasets` is the store of all datasets, and `engines` finds out what they read. A dataset whose definition the
+    ledger has never recorded is left out: verification of the ledger reports it, and would not after it was recorded.
+    """
+    recorded = {name for name in datasets.definitions() if has_definition(ledger, name)}
+    return record_sources(ledger, datasets, engines, names=recorded)
+
+
 def has_definition(ledger: Ledger, name: str) -> bool:
     """Return whether the ledger has recorded the definition of the dataset called `name`."""
     return bool(_recorded_definitions(ledger, name))
@@ -109,14 +119,21 @@ def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
     return [str(event.details["definition"]) for event in events if "definition" in event.details]
 
 
-def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
+def record_sources(
+    ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None
+) -> list[Fault]:
     """Record in `ledger` which files or tables on servers each dataset reads at present, as `engines` finds out.
+
+    Returns a `Fault` for each dataset that turns out to read the rows of another dataset, and cannot share its cap
+    (joint budget) because accounts on the two draw on different caps, or protect different units of privacy. This
+    happens if a view was defined anew, or if an earlier version did not see that the two read the same rows.
 
     `datasets` is the store of all datasets. `names` are the names of the datasets to record, and None means all.
     Earlier records are kept. A dataset is skipped if its definition differs from the definition that the ledger has
     recorded: recording the changed definition would hide the change, which a verification of the ledger reports. If a
     dataset cannot be recorded, for example because its table is gone, an error is logged and the others are recorded.
     """
+    faults: list[Fault] = []
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:
             continue
@@ -127,6 +144,11 @@ def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, name
         try:
             dataset = Dataset.read(definition)
             source = engines.source(dataset)
+        except (SetwiseError, OSError, ValueError, TypeError) as error:
+            # Its table is gone, or cannot be opened at present.
+            _log.error("what the dataset %s reads cannot be recorded: %s", name, type(error).__name__)
+            continue
+        try:
             ledger.register_dataset(
                 name,
                 reads=source.reads,
@@ -135,6 +157,9 @@ def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, name
                 apart=apart,
                 unit=dataset.unit,
             )
-        except (SetwiseError, OSError, ValueError, TypeError) as error:
-            # Its table is gone, or its data has another cap; verification of the ledger then reports the dataset.
+        except BadRequest as error:
+            _log.error("what the dataset %s reads cannot be recorded: its rows have another cap or unit", name)
+            faults.append(Fault(None, None, f"does not limit all that is spent on one table: {error}"))
+        except SetwiseError as error:
             _log.error("what the dataset %s reads cannot be recorded: %s", name, type(error).__name__)
+    return faults

@@ -1,4 +1,6 @@
-"""Scheduled tasks of a replica, and how often each runs: sign a head, verify the ledger, delete rows of old queries.
+"""Scheduled tasks of a replica, and how often each runs.
+
+A replica signs a head, records what datasets read, verifies the ledger, and deletes rows of old queries.
 
 A head is a signed record of where every account's hash chain ends.
 """
@@ -26,10 +28,11 @@ _log = logging.getLogger("setwise.service")
 
 _TICK_SECONDS = 30.0
 _FORGET_SECONDS = 3600.0
+_RECORD_SECONDS = 3600.0
 
 
 class Upkeep:
-    """Runs the scheduled tasks of a replica in one thread: sign a head, verify the ledger, delete old queries.
+    """Runs the scheduled tasks of a replica in one thread: sign, record what datasets read, verify, delete old queries.
 
     A replica is one process of the service, and a head is a signed record of where every account's hash chain ends.
 
@@ -39,6 +42,9 @@ class Upkeep:
     - `settings`: say how often each task is due, and which key signs
     - `table_faults`: a function that compares the service's own tables with the ledger; it is called whenever the
       ledger is verified
+    - `record_sources`: a function that records in the ledger what each dataset reads, and returns a fault for each
+      dataset that should share the cap (joint budget) of another dataset and cannot; it is called at the start, for
+      datasets that an earlier version registered, and then once an hour
     - `clock`: returns the time in seconds since 1970
     """
 
@@ -50,6 +56,7 @@ class Upkeep:
         settings: Settings,
         *,
         table_faults: Callable[[], Iterable[Fault]] = tuple,
+        record_sources: Callable[[], Iterable[Fault]] = tuple,
         clock: Clock = time.time,
     ) -> None:
         self._ledger = ledger
@@ -57,13 +64,16 @@ class Upkeep:
         self._metrics = metrics
         self._settings = settings
         self._table_faults = table_faults
+        self._record_sources = record_sources
+        self._source_faults: tuple[Fault, ...] = ()
+        """The faults that the last call of `record_sources` returned."""
         self._clock = clock
         self._threads = Threads(1, "setwise-upkeep")
         self._key = None if settings.head_key is None else read_key(settings.head_key)
         self._last_head = _head_file(settings)
         if self._last_head is not None:
             self._last_head.check_writable()
-        self._signed_at = self._verified_at = self._forgotten_at = float("-inf")
+        self._signed_at = self._recorded_at = self._verified_at = self._forgotten_at = float("-inf")
 
     async def run(self) -> None:
         """Run the scheduled tasks that are due, and check again every 30 seconds, until the coroutine is cancelled."""
@@ -73,7 +83,7 @@ class Upkeep:
 
     def do_what_is_due(self) -> None:
         """Run every scheduled task that is due. A task that fails is logged and tried again at the next call."""
-        duties: list[Callable[[], None]] = [self._sign, self._verify, self._forget]
+        duties: list[Callable[[], None]] = [self._sign, self._record, self._verify, self._forget]
         for duty in duties:
             try:
                 duty()
@@ -95,7 +105,7 @@ class Upkeep:
         """
         within = None if self._key is None else timedelta(hours=2.0 * self._settings.head_hours)
         verification = self._ledger.verify(head=head, key=self._key, within=within, last_head=self._last_head)
-        return replace(verification, faults=(*verification.faults, *self._table_faults()))
+        return replace(verification, faults=(*verification.faults, *self._table_faults(), *self._source_faults))
 
     def _sign(self) -> None:
         """Sign a head of the ledger, which is a record of where each account's hash chain ends.
@@ -124,6 +134,17 @@ class Upkeep:
             raise
         self._signed_at = min(max(recent), now)
         self._metrics.signed.set(max(recent))
+
+    def _record(self) -> None:
+        """Record what each dataset reads, at most once an hour, and keep the faults for the next verification.
+
+        A verification does not record this itself, because it must not change the ledger that it verifies.
+        """
+        now = self._clock()
+        if now < self._recorded_at + _RECORD_SECONDS:
+            return
+        self._source_faults = tuple(self._record_sources())
+        self._recorded_at = now
 
     def _verify(self) -> None:
         """Verify the ledger if this is due, record the number of faults in the metrics, and log it if there are any."""

@@ -90,11 +90,11 @@ class PostgresqlEngine(Engine):
 
     @without_driver_error
     def relations(self) -> tuple[str, ...]:
-        """Return the schema-qualified names of the tables that this engine reads; for a view, also of those below it.
+        """Return the schema-qualified names of the tables that this engine reads, and of those below them.
 
-        If the names of two engines overlap, both read the same data. A prepared dataset (a stored random ranking of
-        each user's groups) has the names of the table that it was prepared from. For a join and for a derived table no
-        names are found: the result is empty.
+        Tables are below a view, and partitions are below their table. If the names of two engines overlap, both read
+        the same data. A prepared dataset (a stored random ranking of each user's groups) has the names of the table
+        that it was prepared from. For a join and for a derived table no names are found: the result is empty.
         """
         origin = self._origin if self._manifest is None else self._manifest.origin
         if origin is None:

@@ -135,16 +135,21 @@ _READ_RELATIONS = """
     WITH RECURSIVE read (oid) AS (
       SELECT to_regclass(%(name)s)::oid
       UNION
-      SELECT d.refobjid FROM read JOIN pg_rewrite w ON w.ev_class = read.oid
-        JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
-                        AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> read.oid)
+      SELECT below.oid FROM read, LATERAL (
+        SELECT d.refobjid AS oid FROM pg_rewrite w
+          JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+                          AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> read.oid
+          WHERE w.ev_class = read.oid
+        UNION SELECT inhrelid FROM pg_inherits WHERE inhparent = read.oid) below)
     SELECT n.nspname, c.relname FROM read JOIN pg_class c ON c.oid = read.oid
       JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 2
 """
 
 
 def read_relations(connection: psycopg.Connection[Any], table: str) -> tuple[str, ...]:
-    """Return the schema-qualified name of `table`; for a view, also the names of all tables and views that it reads.
+    """Return the schema-qualified names of `table` and of all tables and views that it reads.
+
+    A view reads those in its definition, and a table reads its partitions and the tables that inherit from it.
 
     The catalogue is read through `connection`.
     """
