@@ -458,3 +458,47 @@ def test_a_joined_file_that_cannot_be_read_is_named_in_the_command_of_the_refusa
     command = refused.partition("kept beside it by: setwise ")[2]
     assert setwise(*shlex.split(command)).returncode == 0, refused
     assert setwise(*words).returncode == 0
+
+
+@pytest.mark.parametrize("city", ["city", "LOWER(TRIM(city))"])
+def test_values_in_several_cases_are_noted_with_a_copy_that_makes_them_one(city: str, setwise: Command, tmp_path: Path):
+    """The note spoke of blanks alone, wrote M\\xfcnchen, and LOWER of SQL leaves the letters that are no A to Z."""
+    path = tmp_path / "cities.csv"
+    ways = ("M\u00fcnchen", "M\u00dcNCHEN", "M\u00fcnchen ", "m\u00fcnchen")
+    path.write_text(table(lambda user: f"{ways[user % 4]},{user % 50}"))
+    question = f"SELECT {city} AS city, COUNT(*) AS n FROM t GROUP BY 1"
+    noted = " ".join(setwise("sql", question, "--table", f"t={path}", *PAID).stderr.split())
+    assert "1 value of 'city' is written in upper and lower case, such as 'M\u00dcNCHEN' and 'm\u00fcnchen'" in noted
+    command = noted[noted.index("python3 -c") :].partition(" note: ")[0]
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    copied = setwise("sql", question, "--table", f"t={tmp_path / 'cities.clean.csv'}", *PAID)
+    assert counts(copied) == pytest.approx({"m\u00fcnchen": 400}, abs=20)
+    assert "lower case" not in copied.stderr
+
+
+def test_cases_that_sql_merges_and_blanks_alone_are_no_cases(setwise: Command, tmp_path: Path):
+    path = tmp_path / "cities.csv"
+    path.write_text(table(lambda user: f"{('Oslo', 'OSLO')[user % 2]},{user % 50}"))
+    lowered = f"SELECT LOWER(city) AS city, COUNT(*) AS n FROM '{path}' GROUP BY 1"
+    assert "lower case" not in setwise("sql", lowered, *PAID).stderr
+    assert "lower case" in ask(setwise, path).stderr
+    path.write_text(table(lambda user: f"{('Oslo', 'Oslo ')[user % 2]},{user % 50}"))
+    assert "lower case" not in ask(setwise, path).stderr
+
+
+def test_rare_words_among_many_numbers_are_all_named_for_the_note_to_end(setwise: Command, tmp_path: Path):
+    """The sample of 2,000 numbers missed most words, and the note did not end as it said."""
+    path = tmp_path / "amounts.csv"
+    words = ("N/A", "NULL", "#N/A", "-")
+    path.write_text(
+        "user,city,amount\n"
+        + "".join(
+            f"u{user},{CITIES[user % 4]},{words[user % 4] if user % 20 < 4 else user / 7}\n" for user in range(4000)
+        )
+    )
+    question = f"SELECT AVG(amount) AS mean FROM '{path}'"
+    noted = " ".join(setwise("sql", question, *PAID).stderr.split())
+    options = noted.partition("will be skipped: ")[2].partition(" takes them for empty, which changes no number")[0]
+    assert "it also empties such cells of other columns" in noted
+    assert options.count("--null") == 4, noted
+    assert "will be skipped" not in setwise("sql", question, *PAID, *shlex.split(options)).stderr

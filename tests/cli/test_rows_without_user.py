@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -163,3 +164,28 @@ def test_one_repeated_header_is_told_in_the_singular(tmp_path: Path):
     words = ["sql", f"SELECT COUNT(*) FROM '{path}'", "--user", "who", "--epsilon", "1"]
     refused = str(CliRunner().invoke(app, words).exception)
     assert "1 line repeats the header, as after cat of several files, and counts as a row of a user called" in refused
+
+
+def test_all_users_who_stand_for_several_people_are_named_at_once(tmp_path: Path):
+    """After --null anonymous, the rows of guest, 0 and -1 still counted as those of three people, unsaid."""
+    path = tmp_path / "visits.csv"
+    users = [*map(str, range(1, 301)), *["guest"] * 40, *["0"] * 30, *["-1"] * 20, *["anonymous"] * 10]
+    path.write_text("who,page\n" + "".join(f"{user},home\n" for user in users))
+    message = refusal("count", path, "--user", "who", "--epsilon", "90")
+    assert "40 rows have 'guest', 30 rows '0', 20 rows '-1' and 10 rows 'anonymous' as 'who'" in message
+    mending, *commands = message.partition("or ask the copy with: ")[2].split(" && setwise ")
+    subprocess.run(mending, shell=True, check=True, timeout=60)
+    *_, done = [run(*shlex.split(command)) for command in commands]
+    assert "100 of 400 rows have no 'who'" in done.stderr
+    assert "counts as one person" not in done.stderr
+    noted = run(
+        "count", path, "--user", "who", "--epsilon", "90", "--null", "anonymous", "--type", "who=integer"
+    ).stderr
+    assert "30 rows have '0' and 20 rows '-1' as 'who', and each of these texts counts as one person" in noted
+
+
+def test_users_called_0_or_guest_with_rows_like_others_are_people(tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    users = [*map(str, range(300)), "guest", "test", "-1"]
+    path.write_text("who,page\n" + "".join(f"{user},home\n" * 3 for user in users))
+    assert "one person" not in run("count", path, "--user", "who", "--epsilon", "90").stderr

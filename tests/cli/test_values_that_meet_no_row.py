@@ -163,3 +163,12 @@ def test_a_session_refuses_such_joins_and_warns_of_such_texts_until_an_agent_ask
     types = {"user": "integer", "p.user": "integer"}
     with package.open(events, user="user", name="t", private=private, types=types) as session:
         assert len(session.sql(BY_PLAN, **budget)) == 2
+
+
+def test_texts_of_several_columns_are_looked_up(setwise: Command, tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    path.write_text("user,city,plan\n" + "".join(f"{user},Oslo,free\n" for user in USERS))
+    question = "SELECT COUNT(*) AS n FROM t WHERE city = 'oslo' AND plan = 'Free'"
+    noted = " ".join(setwise("sql", question, "--table", f"t={path}", *PAID).stderr.split())
+    assert "write city = 'Oslo'" in noted
+    assert "write plan = 'free'" in noted

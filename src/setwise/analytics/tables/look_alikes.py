@@ -4,33 +4,40 @@ If some cells of a city have a NUL, a byte order mark or another kind of space, 
 that look the same in an answer.
 """
 
+import re
 from collections.abc import Sequence
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING
+from unicodedata import combining
 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.tables.clean_copies import with_visible_cells
+from setwise.analytics.tables.clean_copies import with_changed_cells, with_visible_cells
 from setwise.analytics.tables.scan_notes import ScanNote
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
+    from setwise.analytics.engines.duckdb.user_counts import LookAlikes
 
 
 def look_alike_notes(
-    table: "DuckDBTable", names: Sequence[str], csv: CsvOptions, files: Sequence[TableFile]
+    table: "DuckDBTable", names: Sequence[str], csv: CsvOptions, files: Sequence[TableFile], question: str = ""
 ) -> list[ScanNote]:
     """Return a note for each of the text columns `names` in which one value is written in several ways that look alike.
 
     A column with invisible characters has a note, too, because a condition such as city = 'Paris' is not true of a cell
-    with such a character. Blanks around cells alone cause no note here. A note suggests SQL or a shell command, which
-    writes a copy of the file. `csv` says how the table's `files` are written; `files` is empty for a table in memory.
+    with such a character. So has a column that writes a value in several cases, as Oslo and OSLO. Blanks around cells
+    alone cause no note here. A note suggests SQL or a shell command, which writes a copy of the file.
+
+    - `csv` says how the table's `files` are written; `files` is empty for a table in memory.
+    - `question` is the text of the query, whose LOWER and UPPER merge cases, of the letters A to Z only.
     """
     from setwise.analytics.engines.duckdb.user_counts import find_look_alikes
 
-    notes = []
+    notes = _case_notes(table, names, csv, files, question)
     copy = ""
     for column in find_look_alikes(table, names):
-        if column.are_blanks and not column.values:
+        if column.are_blanks and (not column.values or column.name in notes):
             continue  # such cells have a note if most cells of the column begin or end with blanks
         if column.are_blanks:
             remedy = f"TRIM({column.name}) in SQL leaves blanks out"
@@ -38,11 +45,56 @@ def look_alike_notes(
             copy = copy or (with_visible_cells(files[0], csv) if len(files) == 1 else "")
             remedy = f"a copy without such characters, and without blanks around cells: {copy}"
             remedy = remedy if copy else "take such characters out of the table"
-        first, second = ascii(column.first), ascii(column.second)
+        first, second = _shown(column.first), _shown(column.second)
         text = f"cells of {column.name!r} have characters that are not seen, such as {first} for {second}"
         if column.values:
-            number = "1 value" if column.values == 1 else f"{column.values:,} values"
             ways = f"in several ways that look the same, such as {first} and {second}, and each way counts apart"
-            text = f"{number} of {column.name!r} {'is' if column.values == 1 else 'are'} written {ways}"
-        notes.append(ScanNote(f"{text}: {remedy}"))
+            text = f"{_values(column)} written {ways}"
+        notes[f"{column.name}, hidden"] = ScanNote(f"{text}: {remedy}")
+    return [*notes.values()]
+
+
+def _case_notes(
+    table: "DuckDBTable", names: Sequence[str], csv: CsvOptions, files: Sequence[TableFile], question: str
+) -> dict[str, ScanNote]:
+    """Return, by column, a note about values that are written in several cases in `question`, such as Oslo and OSLO.
+
+    The arguments are those of `look_alike_notes`. A note ends with a shell command that writes the column in lower case
+    and without blanks around its cells, if there is one.
+    """
+    from setwise.analytics.engines.duckdb.cell_counts import column_names
+    from setwise.analytics.engines.duckdb.user_counts import find_cases
+
+    notes = {}
+    for column in find_cases(table, {name: _counted_text(name, question) for name in names}):
+        copy = ""
+        if len(files) == 1:
+            copy = with_changed_cells(files[0], csv, column_names(table), column.name, "(?s:.+)", "m[0].lower()")
+        remedy = f"a copy with {column.name!r} in lower case and without blanks: {copy}"
+        remedy = remedy if copy else "write each value in one way in the table"
+        ways = f"in upper and lower case, such as {_shown(column.first)} and {_shown(column.second)}"
+        notes[column.name] = ScanNote(f"{_values(column)} written {ways}, and each way counts apart: {remedy}")
     return notes
+
+
+def _counted_text(name: str, question: str) -> str:
+    """Return SQL of the text that `question` counts for a cell of the column `name`; `cell` stands for the cell.
+
+    LOWER and UPPER of SQL over private rows change only the letters A to Z.
+    """
+    column = rf'(?:\w+[.])?"?{re.escape(name)}(?!\w)'
+    is_trimmed = re.search(rf"\bTRIM\s*\(\s*(?:(?:LOWER|UPPER)\s*\(\s*)?{column}", question, re.IGNORECASE)
+    is_lowered = re.search(rf"\b(?:LOWER|UPPER)\s*\(\s*(?:TRIM\s*\(\s*)?{column}", question, re.IGNORECASE)
+    text = "trim(cell)" if is_trimmed else "cell"
+    return f"translate({text}, '{ascii_uppercase}', '{ascii_lowercase}')" if is_lowered else text
+
+
+def _values(column: "LookAlikes") -> str:
+    """Return the beginning of a sentence about the values that `column` writes in several ways."""
+    number = "1 value" if column.values == 1 else f"{column.values:,} values"
+    return f"{number} of {column.name!r} {'is' if column.values == 1 else 'are'}"
+
+
+def _shown(text: str) -> str:
+    """Return `text` in quotes, with escapes for characters that are not seen and accents that join another letter."""
+    return "".join(ascii(each)[1:-1] if combining(each) else each for each in repr(text))

@@ -127,7 +127,8 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         for name in read_as_seconds(names, question)
         if since_1970(samples[name]) == "TIMESTAMP_MILLIS"
     ]
-    notes += look_alike_notes(raw, [name for name in names if name not in {*scan.kinds, table.user}], csv, files)
+    items = [name for name in names if name not in {*scan.kinds, table.user}]
+    notes += look_alike_notes(raw, items, csv, files, question)
     notes += [note for name in compared if (note := scan.compared_note(name, question)) is not None]
     if is_text:
         notes += undecoded_cells(source, table.table_name, csv, files, names, write)
@@ -314,7 +315,8 @@ class _ColumnScan:
         if emptied:
             number = "" if emptied == lost else f"{emptied:,} of "
             options = self._table.write(grammar_words(CellGrammar(null=new_words)))
-            clauses.append(f"{options} takes {number}them for empty, which changes no number and ends this note")
+            ends = ", which changes no number of it and ends this note" if emptied == still_lost else ""
+            clauses.append(f"{options} takes {number}them for empty{ends}; it also empties such cells of other columns")
         return "; ".join(clauses)
 
     def _lost(self, name: str, kind: Kind, grammar: CellGrammar) -> int:

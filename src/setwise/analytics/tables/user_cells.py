@@ -53,6 +53,15 @@ _TOTALS = (
 )
 """Words, in lower case, that programs and people write into a line with totals, in several languages."""
 _TOTAL_WORDS = _in_every_case([f"{word}{mark}" for word in _TOTALS for mark in ("", ":")])
+_SHARED_USERS = (
+    *_in_every_case(
+        ("guest", "visitor", "default", "system", "test", "dummy", "nobody", "public", "shared", "walk-in")
+    ),
+    *("0", "-1", "999", "9999", "99999", "999999", "-999", "00000000-0000-0000-0000-000000000000"),
+)
+"""Texts that programs write for people without an account, and that may be one person's name or number as well."""
+_MANY_TIMES = 10
+"""How many times as many rows as the median user has are too many for one person with such a name or number."""
 _ONE_WAY = "[+]?0*([0-9]+)([.]0*)?|(?s:.+)"
 """The regular expression of a user; its first group is a whole number without the zeros around it."""
 _MOST_WORDS = 5
@@ -114,36 +123,58 @@ def missing_users(
     The list is empty if every row has a user, or there is no such column.
     """
     from setwise.analytics.engines.duckdb.cell_counts import column_names
-    from setwise.analytics.engines.duckdb.user_counts import count_users
+    from setwise.analytics.engines.duckdb.user_counts import count_users, median_rows
 
     try:
-        counts = count_users(table, user, csv.cells, (*USER_NULL_WORDS, *_TOTAL_WORDS), is_csv=is_csv)
+        listed = (*USER_NULL_WORDS, *_TOTAL_WORDS, *_SHARED_USERS)
+        counts = count_users(table, user, csv.cells, listed, is_csv=is_csv)
     except UnknownColumn:  # the query itself is refused for it, with the names of the columns that there are
         return []
     notes = []
     if counts.missing:
         lost = f"{counts.missing:,} of {counts.rows:,} rows have no {user!r} and are left out of every answer"
         notes.append(ScanNote(lost))
-    words = sorted(counts.texts, key=lambda text: -counts.texts[text]) if is_text else []
+    # A number for nobody, such as -1, is a user even if users are read as numbers.
+    shared = [text for text in counts.texts if text in _SHARED_USERS and (is_text or text.lstrip("-").isdecimal())]
+    if shared:
+        most = _MANY_TIMES * max(1, median_rows(table, user, csv.cells))
+        shared = [text for text in shared if counts.texts[text] >= most]
+    words = [text for text in counts.texts if text not in _SHARED_USERS and is_text] + shared
+    words.sort(key=lambda text: -counts.texts[text])
     if words:
+        # The option --null does not name the empty text, and would also empty the cells 0 of other columns.
+        emptied = [text for text in words if not text or (text in shared and any(map(str.isdecimal, text)))]
         copy = ""
-        if "" in words and is_csv and len(files) == 1:
-            copy = with_changed_cells(files[0], csv, column_names(table), user, "", "m[0]")
-        notes.append(_shared_words_note(user, words, counts.texts, write, copy))
+        if emptied and is_csv and len(files) == 1:
+            all_words = [
+                text for text in words if re.fullmatch(r"[\w .<>()/?#:-]*", text)
+            ]  # that a shell does not change
+            pattern = "|".join(re.sub("[.()?]", r"[\g<0>]", text) for text in all_words)
+            copy = with_changed_cells(files[0], csv, column_names(table), user, pattern, "''")
+            emptied = all_words if copy else emptied
+        notes.append(_shared_words_note(user, words, counts.texts, write, copy, emptied))
     return notes
 
 
 def _shared_words_note(
-    user: str, words: Sequence[str], rows: Mapping[str, int], write: OptionWriter, blanks_copy: str
+    user: str,
+    words: Sequence[str],
+    rows: Mapping[str, int],
+    write: OptionWriter,
+    copy: str,
+    emptied: Sequence[str],
 ) -> ScanNote:
     """Return a note about texts of the user column, such as N/A, that stand for no single person.
 
     `words` are these texts, the most frequent first, and `rows` has the number of rows with each. The note suggests
     options with which the texts are read as empty cells; `write` turns the options into text. No option does this for
-    the empty text. If it is among `words`, the note has the shell command `blanks_copy`, which writes a copy without
-    blanks in such cells; if that is "", the note asks the data holder to make the cells null in the table.
+    the empty text, nor, without emptying cells of other columns, for numbers such as 0. For these texts, `emptied`, the
+    note has the shell command `copy`, which writes a copy with such cells empty; if that is "", the note asks the data
+    holder to make the cells null in the table.
+
+    The query is refused only if one of the texts can be no user, such as N/A.
     """
-    shown, named = words[:_MOST_WORDS], [word for word in words if word]
+    shown, named = words[:_MOST_WORDS], [word for word in words if word not in emptied]
     first, *others = [f"{rows[word]:,} {'row' if rows[word] == 1 else 'rows'} {word!r}" for word in shown]
     first = first.replace(" row ", " row has ", 1).replace(" rows ", " rows have ", 1)
     listed = ", ".join([first, *others[:-1]])
@@ -158,14 +189,15 @@ def _shared_words_note(
     options = [part for word in named for part in ("--null", word)]
     remedies = [f"{write(options)} leaves the rows out, and empties such cells of other columns"] if named else []
     remedies += (
-        [f"a copy with such cells empty: {blanks_copy}" if blanks_copy else "make such cells null in the table"]
-        if "" in words
-        else []
+        [f"a copy with such cells empty: {copy}" if copy else "make such cells null in the table"] if emptied else []
     )
+    is_refused = any(word and word not in _SHARED_USERS for word in words)
     return ScanNote(
         f"{listed} as {user!r}, and {counts}: {'; '.join(remedies)}",
-        mostly_unreadable=bool(named),
+        mostly_unreadable=is_refused,
         options=tuple(options),
+        copy_command=copy if is_refused else "",
+        is_unsolved=is_refused and bool(emptied) and not copy,
     )
 
 

@@ -140,5 +140,6 @@ def check_columns(query: Query, schema: Schema, allowed: AllowedColumns) -> Filt
         with at_field("query.where"):
             return parse_filter(query.where, schema, allowed.filter_columns(schema))
 
+    parsed: Filter | None
     _, parsed = each_of(partial(allowed.check_grouped, query, schema), where)
     return parsed

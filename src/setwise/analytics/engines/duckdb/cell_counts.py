@@ -18,6 +18,8 @@ _ENOUGH = 0.9
 _SAMPLE_ROWS = 20_000
 _SAMPLE_CELLS = 2_000
 """Most distinct cells per column that are sampled to guess how cells are written."""
+_FREQUENT_CELLS = 30
+"""How many of the most frequent cells of a column are always sampled."""
 _COLUMNS_AT_ONCE = 100
 """Most columns that one statement reads. DuckDB's time grows faster than the number of aggregates in a statement, and
 with 10,000 of them the process ends with a segmentation fault."""
@@ -63,7 +65,9 @@ def column_names(table: DuckDBTable) -> tuple[str, ...]:
 def text_samples(
     table: DuckDBTable, most: int = _SAMPLE_CELLS, *, wanted: Callable[[str], bool] | None = None
 ) -> dict[str, list[str]]:
-    """Return at most `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows.
+    """Return about `most` distinct non-null cells for each text column of `table`, from its first 20,000 rows.
+
+    The most frequent cells are among them, so that a word such as NULL is not missed among many numbers.
 
     The cells show the data holder how a column is written, for example with a decimal comma. In a table of many text
     columns the function `wanted` limits the work: after the first 100 text columns, only those whose names it accepts
@@ -76,9 +80,13 @@ def text_samples(
             first = set(texts[:_COLUMNS_AT_ONCE])
             texts = [name for name in texts if name in first or wanted(name)]
         samples = aggregate_columns(
-            table, connection, texts, lambda _: [f"list_slice(list_distinct(list(cell)), 1, {most})"], _SAMPLE_ROWS
+            table,
+            connection,
+            texts,
+            lambda _: [f"approx_top_k(cell, {_FREQUENT_CELLS})", f"list_slice(list_distinct(list(cell)), 1, {most})"],
+            _SAMPLE_ROWS,
         )
-    return {name: [*(cells or ())] for name, (cells,) in samples.items()}
+    return {name: [*dict.fromkeys([*(frequent or ()), *(cells or ())])] for name, (frequent, cells) in samples.items()}
 
 
 def count_repeated_headers(table: DuckDBTable) -> int:

@@ -156,21 +156,22 @@ def cells_like(
     only for the data holder.
     """
     found = {}
-    with scanning(table) as connection, connection.cursor() as cursor:
+    with scanning(table) as connection:
         for column, constants in texts.items():
             listed = ", ".join(f"lower({visible_text(sql_text(text))})" for text in constants)
-            cell = quoted(column)
-            cursor.execute(
-                "CREATE OR REPLACE TEMP TABLE cells_of_column AS SELECT cell, COUNT(*) AS n FROM (SELECT "
-                f"{cell} AS cell FROM {table.relation(cursor, (column,))}) WHERE cell IS NOT NULL GROUP BY cell"
-            )
-            alike = cursor.execute(
-                f"SELECT cell, n FROM cells_of_column WHERE lower({visible_text('cell')}) IN ({listed}) "
-                "ORDER BY n DESC, cell"
-            ).fetchall()
-            frequent = cursor.execute(
-                f"SELECT cell FROM cells_of_column WHERE trim(cell) <> '' ORDER BY n DESC, cell LIMIT {int(most)}"
-            ).fetchall()
-            cursor.execute("DROP TABLE cells_of_column")
+            with connection.cursor() as cursor:
+                relation = table.relation(cursor, (column,))
+                cursor.execute(
+                    "CREATE OR REPLACE TEMP TABLE cells_of_column AS SELECT cell, COUNT(*) AS n FROM (SELECT "
+                    f"{quoted(column)} AS cell FROM {relation}) WHERE cell IS NOT NULL GROUP BY cell"
+                )
+                alike = cursor.execute(
+                    f"SELECT cell, n FROM cells_of_column WHERE lower({visible_text('cell')}) IN ({listed}) "
+                    "ORDER BY n DESC, cell"
+                ).fetchall()
+                frequent = cursor.execute(
+                    f"SELECT cell FROM cells_of_column WHERE trim(cell) <> '' ORDER BY n DESC, cell LIMIT {int(most)}"
+                ).fetchall()
+                cursor.execute("DROP TABLE cells_of_column")
             found[column] = ({cell: int(rows) for cell, rows in alike}, [cell for (cell,) in frequent])
     return found

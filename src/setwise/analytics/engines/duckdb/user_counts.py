@@ -95,6 +95,18 @@ class Spellings:
     are_numbers: bool
 
 
+def median_rows(table: DuckDBTable, user: str, grammar: CellGrammar) -> int:
+    """Return the median number of rows of a user, by the text column `user` of `table`; 0 for a table without users.
+
+    `grammar` lists the words for an empty cell. The number is exact, so it is only for the data holder.
+    """
+    with scanning(table) as connection, connection.cursor() as cursor:
+        cells = f"(SELECT {filled_cell(quoted(user), grammar)} AS cell FROM {table.relation(cursor, (user,))})"
+        counts = f"(SELECT COUNT(*) AS n FROM {cells} WHERE cell IS NOT NULL GROUP BY cell)"
+        row = cursor.execute(f"SELECT quantile_disc(n, 0.5) FROM {counts}").fetchone()
+    return 0 if row is None or row[0] is None else int(row[0])
+
+
 def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spellings | None:
     """Return a count and an example of the users that the text column `user` of `table` writes in several ways.
 
@@ -154,6 +166,29 @@ def find_look_alikes(table: DuckDBTable, names: Sequence[str]) -> list[LookAlike
         changed = [f"COUNT(*) FILTER ({visible_text('cell')} <> cell)"]
         counts = aggregate_columns(table, connection, names, lambda _: changed)
         return [_look_alikes(table, connection, name) for name, (cells,) in counts.items() if cells]
+
+
+def find_cases(table: DuckDBTable, columns: Mapping[str, str]) -> list[LookAlikes]:
+    """Return, for each text column that writes a value in several cases, as Oslo and OSLO, a count and an example.
+
+    `columns` maps names of text columns of `table` to SQL expressions of the text that counts, in which `cell` stands
+    for the cell, such as trim(cell). Cells are one value if they differ only in upper and lower case, in blanks, or in
+    characters that are not seen. A value that differs in blanks alone is not counted.
+    """
+    found = []
+    with scanning(table) as connection:
+        for name, counted in columns.items():
+            with connection.cursor() as cursor:
+                cells = f"(SELECT {quoted(name)} AS cell FROM {table.relation(cursor, (name,))})"
+                [(values, first, second)] = cursor.execute(
+                    "SELECT COUNT(*), MIN(first), ARG_MIN(second, first) FROM (SELECT MIN(seen) AS first, "
+                    f"MAX(seen) AS second FROM (SELECT DISTINCT {counted} AS text, {visible_text('cell')} AS seen FROM "
+                    f"{cells} WHERE cell IS NOT NULL) WHERE seen <> '' GROUP BY lower(seen) "
+                    "HAVING COUNT(DISTINCT text) > 1 AND COUNT(DISTINCT seen) > 1)"
+                ).fetchall()
+            if values:
+                found.append(LookAlikes(name=name, values=int(values), first=first, second=second, are_blanks=False))
+    return found
 
 
 def _look_alikes(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", name: str) -> LookAlikes:
