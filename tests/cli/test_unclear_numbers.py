@@ -195,6 +195,18 @@ def test_plain_numbers_beside_numbers_with_a_unit_are_not_made_one_unasked(unit:
     assert pasted(refused) == [pytest.approx(300 * 150)]
 
 
+@pytest.mark.parametrize("space", ["'", "\u00a0", "\u202f"])
+def test_a_copy_without_units_keeps_the_separators_of_thousands(space: str, tmp_path: Path):
+    """A narrow space in the proposed command was printed as a usual one, so that the copy was not another one."""
+    done = ask_table(tmp_path, [f"{user + 1}{space}{user + 100} kr" for user in range(300)])
+    message = " ".join(str(done.exception).split())
+    mending, check, command = message.partition("ask the copy with: ")[2].split(" && ")
+    subprocess.run(mending, shell=True, check=True, timeout=60)
+    assert run(*shlex.split(check.removeprefix("setwise "))).exit_code == 0
+    total(command)
+    assert f"u0,1{space}100" in (tmp_path / "values.clean.csv").read_text()
+
+
 def test_shares_beside_percents_have_a_command_for_each_meaning(tmp_path: Path):
     refused = ask_table(tmp_path, [f"{user % 90 + 5}%" if user % 2 else f"0.{user % 90 + 10}" for user in range(300)])
     first, second = tmp_path / "values.clean.csv", tmp_path / "values.clean2.csv"

@@ -437,7 +437,9 @@ def with_changed_cells(
     if column not in names:
         return ""
     above, number = csv.skip_lines + (csv.columns is None), [*names].index(column)
-    pattern = pattern.replace("'", "'+chr(39)+'")  # an apostrophe would end the pattern in the command
+    # Quotes would end the pattern, or the command, and a space of another kind is lost where a message is printed.
+    for character in ("'", '"', *SPACES.replace(" ", "")):
+        pattern = pattern.replace(character, f"'+chr({ord(character)})+'")
     cells = f"[new(c,re.fullmatch('{pattern}',c.strip())) if n>={above} and i=={number} else c for i,c in enumerate(r)]"
     return _copied(
         file, csv, cells, before=f"new=lambda c,m: {value} if m else c; ", is_visible=is_visible, place=place

@@ -15,7 +15,7 @@ from setwise.analytics.tables.writing import NUMBERS, readable_cells, with_numbe
 
 DIGITS = f"[0-9][0-9.,' {''.join(SPACES)}]*"
 """The regular expression of the digits of a number, with decimal points and thousands separators."""
-_WORD = "[^-+0-9,'()#!?*<>=~^&|@_:;{}\\[\\]\\\\`\"]{0,14}"
+_WORD = "[^-+0-9,'()#!?*<>=~^&|@_:;{}\\[\\]\\\\`]{0,14}"
 """A word beside a number. It has no character that a shell would run or change between double quotes.
 
 Texts such as #DIV/0! and <5 are no numbers with units.
