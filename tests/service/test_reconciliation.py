@@ -263,6 +263,24 @@ def test_a_view_that_an_older_version_registered_shares_from_the_start(start: Ca
     assert second.as_holder(first.steward).get("/audit").json()["faults"] == []
 
 
+def test_the_ledger_does_not_grow_with_the_files_of_one_dataset(start: Callable[..., Replica], folder: Path):
+    replica = start(data_dir=folder)
+    steward, ledger, upkeep = replica.as_holder(replica.steward), replica.service.ledger, replica.service.upkeep
+    made(steward.post("/datasets", json={"name": "folder", "table": "days", **TABLE}))
+    made(steward.post("/datasets", json={"name": "other", "table": "other.parquet", **TABLE}))
+    shutil.copy(folder / "other.parquet", folder / "days" / "later.parquet")
+    replica.clock.ahead += 3601.0
+    upkeep.do_what_is_due()
+    assert len(ledger.registrations("folder")) == 1
+    (folder / "other.parquet").unlink()
+    os.link(folder / "days" / "later.parquet", folder / "other.parquet")
+    for _ in range(2):
+        replica.clock.ahead += 3601.0
+        upkeep.do_what_is_due()
+        assert ledger.names_of_data("other") == {"folder", "other"}
+        assert (len(ledger.registrations("folder")), len(ledger.registrations("other"))) == (2, 2)
+
+
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_view_beside_a_cap_that_an_older_version_registered_is_reported(
     start: Callable[..., Replica], databases: Path, closed: bool

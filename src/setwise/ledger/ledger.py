@@ -32,6 +32,7 @@ from setwise.ledger.register import (
     events_of,
     register_dataset,
     registrations_of,
+    same_data,
     terms_of,
     write_event,
     write_opening,
@@ -370,6 +371,11 @@ class Ledger:
                 unit=unit,
                 at=microseconds(self._clock.now()),
             )
+
+    def names_of_data(self, dataset: str) -> frozenset[str]:
+        """Return `dataset` and the names of all datasets that share its data, according to their registrations."""
+        with self._store.reading() as connection:
+            return same_data(connection, dataset)
 
     def registrations(self, name: str) -> tuple[AuditEvent, ...]:
         """Return the audit events that `register_dataset` recorded about the dataset `name`, in order."""

@@ -5,10 +5,12 @@ chains: the answer of each query, each change of a role, and each registration o
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator
 
 from sqlalchemy import select
 
+from setwise.analytics.engines.duckdb.sources import DataIdentity
 from setwise.errors import BadRequest, SetwiseError, UnknownAccount
 from setwise.ledger.audit.chain_check import Fault
 from setwise.ledger.ledger import Ledger
@@ -98,14 +100,43 @@ def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
             yield Fault(None, None, f"records another definition of the dataset {name!r}")
 
 
-def record_again(ledger: Ledger, datasets: Datasets, engines: Engines) -> list[Fault]:
-    """Record again in `ledger` what each dataset reads; return a `Fault` for each that cannot share a cap as it should.
+def record_shared_data(ledger: Ledger, datasets: Datasets, engines: Engines) -> list[Fault]:
+    """Record in `ledger` what is read by datasets that share data at present, if the ledger does not know it.
 
-    `datasets` is the store of all datasets, and `engines` finds out what they read. A dataset whose definition the
-    ledger has never recorded is left out: verification of the ledger reports it, and would not after it was recorded.
+    `datasets` is the store of all datasets, and `engines` finds out what they read. Returns a `Fault` for each dataset
+    that cannot share a cap (joint budget) as it should, as `record_sources` does. The ledger does not grow with files
+    that only one dataset reads. Left out are datasets that a steward has set apart, and those without a definition in
+    the ledger: verification reports the latter, and would not after they were recorded.
     """
-    recorded = {name for name in datasets.definitions() if has_definition(ledger, name)}
-    return record_sources(ledger, datasets, engines, names=recorded)
+    sources: dict[str, DataIdentity] = {}
+    for name, definition in datasets.definitions().items():
+        if has_definition(ledger, name) and not ledger.registrations(name)[-1].details["apart"]:
+            found = _current_source(engines, name, definition)
+            if found is not None:
+                sources[name] = found[1]
+    readers: dict[str, set[str]] = defaultdict(set)
+    for name, source in sources.items():
+        for text in source.reads:
+            readers[text].add(name)
+    unknown: set[str] = set()
+    for name, source in sources.items():
+        sharing = {reader for text in (*source.reads, *source.within) for reader in readers.get(text, ())}
+        if not sharing <= ledger.names_of_data(name):
+            unknown |= {name, *sharing}
+    return record_sources(ledger, datasets, engines, names=unknown)
+
+
+def _current_source(engines: Engines, name: str, definition: str) -> tuple[Dataset, DataIdentity] | None:
+    """Return the dataset that `definition` describes and the identity of the rows that it reads at present.
+
+    Returns None, and logs an error about the dataset `name`, if `engines` cannot open its table.
+    """
+    try:
+        dataset = Dataset.read(definition)
+        return dataset, engines.source(dataset)
+    except (SetwiseError, OSError, ValueError, TypeError) as error:
+        _log.error("what the dataset %s reads cannot be recorded: %s", name, type(error).__name__)
+        return None
 
 
 def has_definition(ledger: Ledger, name: str) -> bool:
@@ -141,13 +172,10 @@ def record_sources(
         if recorded and recorded[-1] != digest(definition):
             continue  # the definition was changed after its registration; recording it would hide the change
         apart = str(records[-1].details["apart"]) if records else ""
-        try:
-            dataset = Dataset.read(definition)
-            source = engines.source(dataset)
-        except (SetwiseError, OSError, ValueError, TypeError) as error:
-            # Its table is gone, or cannot be opened at present.
-            _log.error("what the dataset %s reads cannot be recorded: %s", name, type(error).__name__)
+        found = _current_source(engines, name, definition)
+        if found is None:
             continue
+        dataset, source = found
         try:
             ledger.register_dataset(
                 name,

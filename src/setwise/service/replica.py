@@ -15,7 +15,7 @@ from setwise.service.queries.handler import QuestionService
 from setwise.service.queries.jobs import Jobs
 from setwise.service.queries.runner import Runner
 from setwise.service.queries.series import SeriesService
-from setwise.service.reconciliation import has_definition, record_again, record_sources, table_faults
+from setwise.service.reconciliation import has_definition, record_shared_data, record_sources, table_faults
 from setwise.service.settings import Settings
 from setwise.service.slots import FairSlots, PersonalLimit, Threads
 from setwise.service.storage.database import Database, DatabaseProbe, open_database
@@ -158,7 +158,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
             metrics,
             settings,
             table_faults=lambda: table_faults(ledger, database, datasets),
-            record_sources=lambda: record_again(ledger, datasets, engines),
+            record_sources=lambda: record_shared_data(ledger, datasets, engines),
             clock=clock,
         ),
     )

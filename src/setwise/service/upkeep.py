@@ -42,9 +42,9 @@ class Upkeep:
     - `settings`: say how often each task is due, and which key signs
     - `table_faults`: a function that compares the service's own tables with the ledger; it is called whenever the
       ledger is verified
-    - `record_sources`: a function that records in the ledger what each dataset reads, and returns a fault for each
-      dataset that should share the cap (joint budget) of another dataset and cannot; it is called at the start, for
-      datasets that an earlier version registered, and then once an hour
+    - `record_sources`: a function that records in the ledger which datasets read the same data, and returns a fault for
+      each dataset that should share the cap (joint budget) of another dataset and cannot; it is called at the start,
+      for datasets that an earlier version registered, and then once an hour
     - `clock`: returns the time in seconds since 1970
     """
 
@@ -136,7 +136,7 @@ class Upkeep:
         self._metrics.signed.set(max(recent))
 
     def _record(self) -> None:
-        """Record what each dataset reads, at most once an hour, and keep the faults for the next verification.
+        """Record which datasets read the same data, at most once an hour; keep the faults for the next verification.
 
         A verification does not record this itself, because it must not change the ledger that it verifies.
         """
