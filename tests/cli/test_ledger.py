@@ -1,6 +1,7 @@
 """`setwise ledger`: the contract of its JSON, exit status and errors."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -295,3 +296,19 @@ def test_what_was_spent_so_far_and_what_is_left_read_together(in_folder):
     words = " ".join(run("show", "ada").replace("│", " ").split())
     assert "of 3 left" in words
     assert "at most epsilon 3, the promise, which includes what is left" in words
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_an_account_that_is_missing_is_refused_with_the_command_that_opens_it(others, setwise, tmp_path, monkeypatch):
+    """The refusal of setwise mcp said that setwise ledger open makes one, and not how."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "visits.csv"
+    path.write_text("user,city\n" + "".join(f"u{user},Oslo\n" for user in range(50)))
+    ledger = tmp_path / "my ledger.db"
+    if others:
+        setwise("ledger", "open", "other", "--filter", "--epsilon", "1", "--delta", "1e-6", "--ledger", ledger)
+    words = ("count", path, "--user", "user", "--account", "an agent", "--epsilon", "0.5", "--ledger", ledger)
+    command = setwise(*words).stderr.rpartition(": setwise ")[2]
+    assert command.startswith("ledger open 'an agent' ")
+    assert setwise(*shlex.split(command)).returncode == 0
+    assert setwise(*words).returncode == 0

@@ -155,3 +155,23 @@ def test_a_lost_state_is_said_and_ends_the_series(live, tmp_path):
     done = live("update", "reach")
     assert done.returncode == 2
     assert "the series ends here" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("every", "start", "day", "period"),
+    [("week", "2026-01-01", "2026-01-06", "2026-01-01"), ("week", "2026-01-01", "2026-01-14", "2026-01-08"),
+     ("month", "2026-01-01", "2026-01-31", "2026-01-01"), ("day", "2026-01-01", "2026-01-04", "2026-01-04")],
+)  # fmt: skip
+def test_a_day_within_a_period_names_the_period(live, every, start, day, period):
+    """Only the first day of a period was taken, and the refusal named another period."""
+    words = [*OPEN]
+    words[words.index("--every") + 1], words[words.index("--start") + 1] = every, start
+    words[words.index("--periods") + 1] = "2" if every != "day" else "8"
+    live(*words)
+    live("update", "reach", "--until", "2026-03-01")
+    shown = live("show", "reach", "--top", "1", "--on", day)
+    assert shown.returncode == 0, shown.stderr
+    assert f"{every} of {period}" in " ".join(shown.stdout.split())
+    for other in ("2026-03-20", "2025-12-31", "soon"):
+        refused = live("show", "reach", "--top", "1", "--on", other)
+        assert (refused.returncode, f"no released period has the day '{other}'" in refused.stderr) == (2, True)

@@ -292,11 +292,12 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
     if common.account is None:
         yield None
         return
-    from setwise.ledger.ledger import Ledger
+    from setwise.ledger.ledger import Ledger, opening_command
 
     url = options.ledger_url(common.ledger)
     if "://" not in url and not Path(url).exists():
-        raise UnknownAccount(f"there is no ledger at {url!r}; open an account with setwise ledger open")
+        command = opening_command(common.account, url)
+        raise UnknownAccount(f"there is no ledger at {url!r}; this opens one, with the account: {command}")
     with Ledger.open(url) as ledger:
         try:
             yield ledger.account(common.account)

@@ -65,7 +65,11 @@ def _check_exists(url: str) -> None:
 
     path = sqlite_path(url)
     if path is not None and not Path(path).exists():
-        raise InvalidParameter(f"there is no ledger at {path}; setwise ledger open makes one")
+        from setwise.ledger.ledger import opening_command
+
+        raise InvalidParameter(
+            f"there is no ledger at {path}; this makes one, with an account: {opening_command('ana', str(path))}"
+        )
 
 
 def inspected_ledger(url: str) -> "Ledger":

@@ -131,9 +131,7 @@ def show(
     top: Annotated[
         int | None, typer.Option("--top", metavar="K", help="Show the K largest items of the last period, or of --on.")
     ] = None,
-    on: Annotated[
-        str | None, typer.Option(metavar="DATE", help="The first day of the period by which --top ranks.")
-    ] = None,
+    on: Annotated[str | None, typer.Option(metavar="DATE", help="A day of the period by which --top ranks.")] = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each item and period as CSV.")] = False,
@@ -172,14 +170,14 @@ def _print_view(view: "SeriesView", on: str | None) -> None:
     """Print the counts and intervals of the 30 largest items in one period, and the series' privacy guarantee.
 
     `view` has the released numbers of a live series, which counts users period by period. The period is the one that
-    begins on the day `on`, or the last released period if `on` is None.
+    has the day `on`, or the last released period if `on` is None.
     """
     if not view.periods:
         print(
             f"{view.name}: no period was released yet; setwise live update {view.name} releases those that have ended"
         )
         return
-    place = view.periods.index(on) if on is not None else len(view.periods) - 1
+    place = view.place_of(on)
     period = view.periods[place]
     rows = [
         (str(line.item), f"{line.values[place]:,} ({line.intervals[place][0]:,} to {line.intervals[place][1]:,})")

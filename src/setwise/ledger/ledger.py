@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from shlex import quote
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -53,6 +54,12 @@ from setwise.ledger.terms import (
     period_id,
     setwise_terms,
 )
+
+
+def opening_command(name: str, address: str = "") -> str:
+    """Return a shell command that opens the account `name` with a budget, in the SQLite file `address` if it is one."""
+    place = f" --ledger {quote(address)}" if address and "://" not in address else ""
+    return f"setwise ledger open {quote(name)} --filter --epsilon 1 --delta 1e-6{place}"
 
 
 class Ledger:
@@ -603,7 +610,8 @@ class Ledger:
             row = connection.execute(query).one_or_none()
         if row is None:
             raise UnknownAccount(
-                f"there is no account {name!r} in the ledger {self._store.address}; setwise ledger open makes one"
+                f"there is no account {name!r} in the ledger {self._store.address}; this makes one: "
+                f"{opening_command(name, self._store.address)}"
             )
         return row.holder, Terms.read(row.body)
 

@@ -167,9 +167,9 @@ class LiveSeries:
         - `window` asks for counts over that many periods instead of running totals.
         - `items` are the only groups to show; all if empty.
         - `top` is the number of largest groups to show.
-        - `on` is the first day (YYYY-MM-DD) of the period in which `top` ranks groups; None takes the last period.
+        - `on` is a day (YYYY-MM-DD) of the period in which `top` ranks groups; None takes the last period.
 
-        Raises `InvalidParameter` for `on` without `top`, and `UnknownName` if no released period begins on that day.
+        Raises `InvalidParameter` for `on` without `top`, and `UnknownName` if no released period has that day.
         """
         if on is not None and top is None:
             raise InvalidParameter("on names the period by which the top items are ranked: say how many, with top")

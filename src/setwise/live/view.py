@@ -8,7 +8,9 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +20,7 @@ from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use
 from setwise.accounting.promises import promise_for_unit
 from setwise.errors import InvalidParameter, UnknownName
+from setwise.live.calendar import Calendar, PeriodLength, parse_date
 from setwise.live.release import Released
 from setwise.live.terms import SeriesTerms, Unit
 from setwise.mechanisms.intervals import CONFIDENCE
@@ -119,22 +122,37 @@ class SeriesView:
     def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:
         """Return the `k` groups with the largest estimates in one period, as lines over all periods, the largest first.
 
-        `period` is the first day of this period; None takes the last one. Groups that were not shown yet in this period
-        are left out. Raises `UnknownName` if no released period begins on that day. Returns an empty tuple if nothing
-        was released.
+        `period` is a day of this period; None takes the last one. Groups that were not shown yet in this period are
+        left out. Raises `UnknownName` if no released period has that day. Returns an empty tuple if nothing was
+        released.
         """
         if not self.periods:
             return ()
-        if period is not None and period not in self.periods:
-            raise UnknownName(f"no released period begins on {period!r}; the last one begins on {self.periods[-1]}")
-        place = len(self.periods) - 1 if period is None else self.periods.index(period)
+        place = self.place_of(period)
         lines = [line for line in self.lines if line.shown_from <= self.periods[place]]
         return tuple(sorted(lines, key=lambda line: (-line.values[place], str(line.item)))[:k])
+
+    def place_of(self, day: str | None) -> int:
+        """Return the number, counted from 0, of the released period that has `day` (YYYY-MM-DD); None takes the last.
+
+        Raises `UnknownName` if no released period has that day.
+        """
+        if day is None:
+            return len(self.periods) - 1
+        calendar = Calendar(
+            every=PeriodLength(self.every), start=date.fromisoformat(self.periods[0]), periods=len(self.periods)
+        )
+        with suppress(InvalidParameter):
+            place = calendar.place_of(parse_date(day, "on"))
+            if 0 <= place < len(self.periods):
+                return place
+        last = f"the {self.every} that begins on {self.periods[-1]}"
+        raise UnknownName(f"no released period has the day {day!r}; the last one is {last}")
 
     def largest(self, k: int, period: str | None = None) -> "SeriesView":
         """Return a copy of the view with only the `k` groups whose estimates in one period are largest, largest first.
 
-        `period` is the first day of this period; None takes the last one.
+        `period` is a day of this period; None takes the last one.
         """
         return replace(self, lines=self.top(k, period))
 
