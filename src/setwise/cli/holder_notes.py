@@ -20,7 +20,7 @@ from pathlib import Path
 from shlex import join, quote, split
 from typing import TYPE_CHECKING
 
-from setwise.cli.near_columns import with_near_column, without_other_files
+from setwise.cli.sql_refusals import with_near_column, without_other_files
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
 if TYPE_CHECKING:
