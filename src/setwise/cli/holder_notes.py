@@ -99,7 +99,9 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         # a long command is read once
         message = _without_commands(message, [command for command in commands if command and command in advice])
         kind = UnsuitableTable if isinstance(refusal, UnreadableCells) else type(refusal)
-        raise kind(f"{without_other_files(message)}; {advice}") from None
+        if re.search("--(columns|skip-lines|separator|header|format) ", advice):  # another header has other columns
+            message = without_other_files(message)
+        raise kind(f"{message}; {advice}") from None
 
 
 def _without_commands(message: str, commands: Sequence[str]) -> str:
