@@ -64,7 +64,9 @@ def test_each_column_of_numbers_has_a_panel(planes, tmp_path):
     assert panels[0].get_title().startswith("percent and planes\nepsilon 20")
     both = planes.sql("SELECT month, COUNT(DISTINCT plane) AS n, AVG(late) AS m FROM source GROUP BY month", **BUDGET)
     assert [axes.get_ylabel() for axes in both.plot().figure.axes] == ["n", "m"]
-    assert [len(axes.lines) for axes in both.answer.plot().figure.axes] == [1, 1]
+    drawn = both.answer.plot().figure.axes
+    assert [axes.get_xlabel() for axes in drawn] == ["users", "mean_late"]
+    assert [len(axes.patches) for axes in drawn] == [4, 4]
 
 
 def test_integer_keys_are_labels_and_not_the_number_that_is_drawn(planes):

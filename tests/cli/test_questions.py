@@ -225,7 +225,7 @@ TEXT = ("--type", "minutes=text")
         (("sum", "visits.parquet", "--user", "who", "--value", "page", "--clip", "3", *TOTAL), "'page'"),
         (("top-k", "visits.parquet", *PAGE[:-1], "9", "--domain", "pages.txt", *TOTAL), "at most 3"),
         (("top-k", "visits.parquet", *PAGE, "--epsilon", "1", "--delta", "0"), "delta"),
-        (("top-k", "visits.parquet", *PAGE, "--where", "1 = 1) OR (page = 'x'", *TOTAL), "filter|comparison"),
+        (("top-k", "visits.parquet", *PAGE, "--where", "1 = 1) OR (page = 'home'", *TOTAL), "filter|comparison"),
         (("top-k", "visits.parquet", *PAGE, "--where", "page = (SELECT max(page) FROM t)", *TOTAL), "SELECT|\\("),
         (("top-k", "visits.parquet", *PAGE, "--epsilon", "-1", "--delta", "1e-6"), "epsilon"),
         (("top-k", "visits.parquet", *PAGE, "--epsilon", "nan", "--delta", "1e-6"), "nan"),

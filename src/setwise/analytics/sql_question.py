@@ -218,7 +218,10 @@ def with_fitting_statement(
     except BadRequest as error:
         if error.needed_types or "; write: " in str(error):
             raise
-        condition, statement = fitting_statement(text, schema_of) or ("", "")
+        try:
+            condition, statement = fitting_statement(text, schema_of) or ("", "")
+        except RecursionError:  # the statement nests too deep to be changed
+            raise error from None
         try:
             if not statement or check(statement) is None:
                 raise
