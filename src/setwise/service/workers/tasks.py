@@ -245,8 +245,8 @@ class CertifyBudget:
     - `name`, `analyst`, `dataset`: the account's name, the person who may spend from it, and the dataset to ask about
     - `period`: the calendar period after which the budget is renewed, or None
     - `rule`: how the account adds up the costs of mechanisms. "wallet" compares each with a Gaussian mechanism that
-      reveals at least as much, and adds mu squared of these Gaussian mechanisms; the rule for zCDP adds zCDP parameters;
-      "menu" adds fixed costs, which are whole numbers
+      reveals at least as much, and adds mu squared of these Gaussian mechanisms; the rule for zCDP adds parameters of
+      zCDP; "menu" adds fixed costs, which are whole numbers
     - `menu`: for the rule "menu" only, the mechanisms that have a fixed cost, such as "pure:0.1". The account pays only
       for mechanisms whose guarantee is at least as strong as one on this list. Empty for the other two rules
     - `failure_share`: the share of delta for outright failures, in which everything may be revealed; None is the rule's
