@@ -70,8 +70,8 @@ class Session(Askable):
     """A table that answers questions privately; `setwise.open` returns one.
 
     Each question states its budget, `epsilon` and `delta`. If the session has an `account`, a question may instead
-    state the guarantees of the single mechanisms for which the account pays (`discover` for random selections of
-    groups, `counts` for noisy counts).
+    state a guarantee for each mechanism that it runs, and the account pays for these: `discover` for each private
+    choice of a group to show, `counts` for each noisy count.
     """
 
     def __init__(

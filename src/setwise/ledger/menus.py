@@ -1,9 +1,10 @@
 """Budgets of menu accounts, which pay only for privacy guarantees from a list (the menu) that is fixed at the opening.
 
 The analyst chooses from the menu after seeing answers, any number of times. Each guarantee on the menu costs a whole
-number of units, and the budget is a number of these units: the largest for which everything that it can pay for keeps
-the promise, as `setwise.accounting.menu` certifies. If the guarantees have only a few sizes, a menu account can pay for
-more uses than a Gaussian wallet (a budget in mu squared) with the same promise.
+number of units, and the budget is a number of these units. It is the largest number with which every choice of uses
+that the account can pay for stays within the promised (epsilon, delta), as `setwise.accounting.menu` certifies. If the
+guarantees on the menu have only a few different epsilons, a menu account can pay for more uses than a Gaussian wallet
+(a budget in mu squared) with the same promise.
 """
 
 import math

@@ -462,10 +462,11 @@ class _Costs:
 def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
     """Return what `uses` (privacy guarantees and how often each is used) cost in each balance of `cap`, in units.
 
-    The cap is a dataset's joint budget, and a full balance of the cap has 2^60 units. In the balance "wallet" (mu
-    squared), the same uses cost more if less remains after the payment. So the result has a list of at most 41 pairs
-    (units that remain, units to pay), from which the caller takes a pair that fits the present balance. The result is
-    cached.
+    The cap is a dataset's joint budget, with the balances "failure", "sum" and "wallet" (mu squared). A full balance
+    has 2^60 units. In the wallet the same uses have a higher price if less remains afterwards: the price plus what
+    remains must be the mu squared of a Gaussian that dominates the uses followed by a Gaussian of what remains. So the
+    result has a list of at most 41 pairs (units that remain, price in units). The caller pays a price for which at
+    least the stated units remain afterwards. The result is cached.
     """
     wallet = cap.wallet
     # The wallet's price depends on the balance after the uses. It is computed for w 2^(-i/2), i = 1 to 40, where w is

@@ -1,6 +1,6 @@
-"""The releases of a live series: from when on a private group is shown, and the text that the ledger stores.
+"""The releases of a live series: the first period in which a private group is shown, and the stored noisy counts.
 
-A live series is a set of noisy user counts that is released period by period.
+A live series is a set of noisy user counts that is released period by period. The ledger stores each release as a text.
 """
 
 import json

@@ -237,11 +237,11 @@ class StatementBuilder:
         return f"SELECT {labels}, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
     def keep_items(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
-        """Return the text of a SELECT of the groups (items) in which users count, one row per user and group.
+        """Return the text of a SELECT that bounds contributions: it keeps at most N groups of each user, at random.
 
-        Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas. `ranked` is the SQL
-        statement of all groups of each user; its column rank numbers a user's groups in random order. A user counts in
-        the groups of rank `aggregation.contributions` or less.
+        N is `aggregation.contributions`. `ranked` is the SQL statement of all groups (items) of each user, whose column
+        rank numbers a user's groups in random order; groups of rank N or less are kept. The SELECT has one row per user
+        and kept group. Its columns are g0, g1, ... (the labels) and those named in `columns`, separated by commas.
         """
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"

@@ -168,8 +168,8 @@ class TextFunctions:
 def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
     """Return a copy of `types`, a dict from column names to types, in which every type is a `Kind`.
 
-    Types may also be given as texts such as "date".
-    Raises: `InvalidParameter` for a type as which a text column cannot be read.
+    The types are those that columns of text are read as. A type may also be given as text, such as "date".
+    Raises: `InvalidParameter` for a type that texts cannot be converted to.
     """
     for name, kind in types.items():
         if kind not in list(CONVERTIBLE):

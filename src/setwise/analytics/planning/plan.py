@@ -164,8 +164,9 @@ class ExecutablePlan:
     """The `plan` of a `query`, ready to be run.
 
     - `aggregation` is what the engine computes, and `mechanism` adds the noise.
-    - `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered), where the account
-      pays for the mechanism under a guarantee of another name.
+    - `account_names` has pairs (guarantee of the mechanism, guarantee that the account registered), for mechanisms that
+      the account pays for with another guarantee. For example, discrete Laplace noise of scale 10 may be paid for as
+      0.1-DP, because the account counts its budget in the guarantees that it registered.
     - `shows_counts` is False if the question asked for the labels of groups only, without their counts.
     - `total` is the question's own (epsilon, delta). It is None if the question is paid with guarantees that an account
       registered in advance.

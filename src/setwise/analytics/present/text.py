@@ -140,9 +140,12 @@ def _limits_groups(query: Query, user: str) -> bool:
 def _warn_of_larger_numbers(query: Query, left_out: LeftOutShare | None, rows: Mapping[int, FoundContributions]) -> str:
     """Return the beginning of a sentence: "the table's own numbers can be larger where rows are left out: ", or "".
 
-    The sentence continues with the bounds of `query`. Only counts of users and rows get the warning: what bounds leave
-    out of a mean can change it to either side, and a value that is left out for one user still counts in a number of
-    distinct values if another user has it. `left_out` and `rows` are those of `brief_bounds_note`.
+    If surely a tenth or more is left out of each count, it is "the table's own numbers are larger, because ". The
+    sentence continues with the bounds of `query`. Only counts of users and rows get the warning, because bounds only
+    lower these; they can move a mean either way, and a distinct value that is left out for one user still counts if
+    another user has it. The result is "" for other statistics, and if surely less than a tenth is left out. `left_out`
+    is the noisy share of users' groups that the bound on groups leaves out, or None; `rows` has the found limits on
+    rows, with such shares, by the statistic's index.
     """
     counts = _counts(query)
     shares = [

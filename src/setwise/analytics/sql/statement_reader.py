@@ -284,16 +284,13 @@ class StatementReader:
     def _first_table(self, select: exp.Expr, results: Sequence[_Result | None], known: Mapping[str, _Result]) -> int:
         """Return the index in `results` of the private table to which the other tables of FROM and JOIN are joined.
 
-        `results` are the tables of FROM and JOIN in `select`, in order (None after an error). Usually the result is the
-        index of the first private table. But it is 1, the table of the first JOIN, if FROM has a subquery over a
-        private table, the JOIN is an inner join with another private table, and one of these holds:
+        `results` are the tables of FROM and JOIN in `select`, in order (None after an error). `known` has the common
+        table expressions by name. The result is usually the index of the first private table. The exception avoids
+        that several rows of a user are joined to one row: if a subquery S over a private table stands in FROM, and an
+        inner JOIN with another private table T follows, then S is joined to T, so that the result is 1, in two cases:
 
-        - The JOIN names a table and not a subquery.
-        - The subquery in FROM is known to have at most one row per user, and the subquery in the JOIN is not. The first
-          one can then be joined to the second without repeating rows; the other way round, several rows of a user would
-          be joined to one row.
-
-        `known` has the common table expressions by name.
+        - T is a table and not a subquery. A table is read row by row, and S adds columns to its rows.
+        - T is a subquery, S is known to have at most one row per user, and T is not.
         """
         source, joins = select.args["from_"].this, select.args.get("joins") or []
         place = next(index for index, each in enumerate(results) if isinstance(each, SelectSource))

@@ -36,9 +36,11 @@ def recursion(order: str, g: float) -> Bracket:
 
 
 def compute(progress: Progress, points: int = 61) -> Table:
-    """Return the table of the optimal delta of one pure-DP and two bounded-range mechanisms, per order and as a batch.
+    """Return the table of the optimal delta of one pure-DP and two bounded-range mechanisms, in each order.
 
-    A batch is chosen up front, before any answer. The delta of each order is computed by closed form and by recursion.
+    In an order the mechanisms run one after the other, each chosen after the answers before it; the table also has the
+    delta of a batch, in which all are chosen before any answer. The delta of each order is computed by closed form and
+    by recursion.
     There is one row for each of `points` overall epsilons from 0 to 1.2. `progress` is called with the share of rows
     done.
     """

@@ -23,14 +23,16 @@ four products. Without a limit the SQL of a product of six counts would have 700
 
 @dataclass(frozen=True, slots=True)
 class HiddenColumns:
-    """The names of the hidden columns (which the result does not show) that say how precise a noisy column c is.
+    """Where a SELECT over noisy results finds how precise a noisy column c is: hidden columns, and their table.
+
+    Hidden columns are computed with the result, but the result does not show them.
 
     - `lower` and `upper` name the columns with the ends of the confidence interval of c; both are None if there is
       none.
     - `unreliable` names the column that is true in rows where noise may dominate c.
     - `sources` is the number of released statistics from which c is computed. The more there are, the less sure it is
       that all their intervals hold.
-    - `table` is the table in FROM that has these columns; None if FROM has only one table.
+    - `table` is the table in the SELECT's FROM that has these columns; None if FROM has only one table.
     """
 
     lower: str | None
