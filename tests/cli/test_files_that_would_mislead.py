@@ -502,3 +502,16 @@ def test_rare_words_among_many_numbers_are_all_named_for_the_note_to_end(setwise
     assert "it also empties such cells of other columns" in noted
     assert options.count("--null") == 4, noted
     assert "will be skipped" not in setwise("sql", question, *PAID, *shlex.split(options)).stderr
+
+
+@pytest.mark.parametrize("written", ["u{}", "K{}", "ID{}", "No. {}"])
+@pytest.mark.parametrize("plain", [True, False])
+def test_letters_before_digits_are_no_unit(written: str, plain: bool, setwise: Command, tmp_path: Path):
+    """Accounts K1, K2 were offered as thousands, and managers u1, u2 beside numbers as amounts."""
+    path = tmp_path / "accounts.csv"
+    path.write_text(table(lambda user: f"A,{user if plain and user % 3 else written.format(user)}"))
+    assert "beside them" not in setwise("check", path).stdout
+    refused = ask(setwise, path)
+    assert refused.returncode
+    assert "beside them" not in refused.stderr
+    assert "python3 -c" not in refused.stderr

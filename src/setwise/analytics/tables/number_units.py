@@ -26,6 +26,7 @@ SIGNS = ("$", "\u20ac", "\u00a3", "\u00a5", "\u20b9", "%")
 """Signs that stand before or after numbers in reports."""
 _CODES = (
     "EUR USD GBP CHF JPY CNY INR SEK NOK DKK PLN CZK HUF RON BGN TRY CAD AUD NZD BRL MXN ZAR kr kr. Kr z\u0142 K\u010d "
+    "SGD HKD KRW TWD THB MYR IDR PHP VND PKR AED SAR ILS EGP NGN KES RUB UAH ISK ARS CLP COP PEN "
     "Ft lei R$ Rs Rs. US$ CA$ A$ Fr Fr. \u20bd \u20ba \u20aa \u20a9 \u20ab \u0e3f"
 )
 CURRENCIES = frozenset((*_CODES.split(), *SIGNS)) - {"%"}
@@ -73,13 +74,16 @@ def numbers_with_units(filled: Sequence[str]) -> NumbersWithUnits | None:
     """Return the numbers and units in the sampled cells `filled` of a column, none of them empty.
 
     The result is None if no cell has a unit beside a number, or if fewer than 90% of the cells are numbers without
-    their units.
+    their units. Only a currency may stand before a number: the letter of K123 or u1 makes it an identifier.
 
     >>> numbers_with_units(["5 kg", "7"]).units
     (('', 'kg'),)
     """
     found = map(_UNIT.fullmatch, filled)
-    matches = [match if match and (match[3] + match[6]).strip(". ") else None for match in found]
+    matches = [
+        match if match and (match[3] + match[6]).strip(". ") and _may_stand_before(match[3].strip()) else None
+        for match in found
+    ]
     parts = [_parts(match) for match in matches if match is not None]
     units = {(before, after) for before, _, after in parts} - {("", "")}
     scales = {scale for _, scale, _ in parts} - {""}
@@ -90,6 +94,11 @@ def numbers_with_units(filled: Sequence[str]) -> NumbersWithUnits | None:
     return NumbersWithUnits(
         numbers=tuple(numbers), units=tuple(sorted(units)), scales=tuple(sorted(scales)), has_plain=bool(plain)
     )
+
+
+def _may_stand_before(word: str) -> bool:
+    """Return whether `word` may stand before a number: the sign or code of a currency in any case, or no word."""
+    return not word or word in CURRENCIES or word.upper() in CURRENCIES or word == "%"
 
 
 def _parts(match: re.Match[str]) -> tuple[str, str, str]:
