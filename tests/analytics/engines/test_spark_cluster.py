@@ -31,7 +31,7 @@ def test_what_every_engine_does_is_done_on_a_cluster(master: str, tmp_path: Path
     words = ["-k", "spark", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", f"--junitxml={report}"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, *(str(HERE / name) for name in SHARED)],
-        env={**os.environ, MASTER: master},
+        env={**os.environ, MASTER: master, "PYSPARK_PYTHON": sys.executable},
         cwd=ROOT,
         capture_output=True,
         text=True,
