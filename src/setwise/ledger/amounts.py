@@ -133,8 +133,8 @@ class BudgetTotals(Protocol):
 
         The guarantees are the weakest that the rest allows, so those with the largest parameters, such as the largest
         mu, and the budget can pay for all of them together. `amounts` maps each balance, such as "wallet", to the units
-        that remain in it. A full balance has 2^60 units. Two balances have other units: "menu" has the units in which a menu
-        account counts its fixed costs, and "rule" has 3, of which dropping a rule takes 2 or 3.
+        that remain in it. A full balance has 2^60 units. Two balances have other units: "menu" has the units in which a
+        menu account counts its fixed costs, and "rule" has 3, of which dropping a rule takes 2 or 3.
         """
         ...
 
