@@ -146,11 +146,11 @@ def far_number_sentences(
 
 
 def holds_dates_as_numbers(name: str, cells: Sequence[str]) -> bool:
-    """Return whether the column `name` seems to hold dates as numbers: of days since 1899-12-30, or since 1970.
+    """Return whether the column `name` seems to hold dates that are written as numbers.
 
-    Spreadsheets store dates as days, in numbers such as 45000, and programs as seconds or milliseconds since 1970. A
-    price or a number of people can be 45000 too, so the column must also have a name that suggests dates, such as
-    "created". `cells` are sampled cells of the column.
+    Spreadsheets store a date as the number of days since 1899-12-30, such as 45000, and programs as seconds or
+    milliseconds since 1970. A price or a number of people can be 45000 too, so the column must also have a name that
+    suggests dates, such as "created". `cells` are sampled cells of the column.
     """
     is_number = _match(cells, _SERIAL_DAY) or since_1970(cells) != ""
     return _DATED_NAME.search(name) is not None and is_number
@@ -251,8 +251,9 @@ def _filled(cells: Sequence[str]) -> list[str]:
 def orders_sentence(name: str, cells: Sequence[str]) -> str:
     """Return a sentence if some dates in the sampled `cells` have the day first and others the month; else "".
 
-    The date 02/05/2024 among such cells does not tell which day it is, so no command can write a copy. At least 5% of
-    the cells must show each order. `name` is the column.
+    In such a column, 02/05/2024 may be a day in May or in February. No option and no command can tell, so the sentence
+    asks the data holder to write all dates in the same order. At least 5% of the cells must show each order, as
+    31/05/2024 shows that the day is first. `name` is the column.
     """
     parts = {text: re.match("([0-9]{1,2})[-/.]([0-9]{1,2})[-/.][0-9]{4}", text) for text in _filled(cells)}
     firsts = [text for text, match in parts.items() if match and 12 < int(match[1]) <= 31 and int(match[2]) <= 12]
@@ -279,7 +280,10 @@ def _foreign_months(cells: Sequence[str]) -> dict[str, str]:
 
 
 def _in_english(text: str, months: Mapping[str, str]) -> str:
-    """Return the date `text` with English abbreviations of its `months`, which maps other names to them."""
+    """Return the date `text` with English abbreviations in place of names of months in other languages.
+
+    `months` maps these names, in lower case, to the abbreviations.
+    """
     return re.sub(_WORD, lambda word: months.get(word[0].lower(), word[0]), text)
 
 

@@ -35,10 +35,11 @@ _NEGATIVE = r"\(([^()]*)\)"
 def copy_of(file: TableFile, place: int = 0) -> str:
     """Return a path beside `file`, at which no file exists yet, for a corrected copy of `file`.
 
-    `place` tells several copies apart, of which the data holder may write each: the first has the place 0.
-
     The path for visits.csv is visits.clean.csv; if that file exists, visits.clean2.csv, and so on. For visits.clean.csv
     the path is visits.clean2.csv, and not visits.clean.clean.csv.
+
+    If the data holder is offered several different copies of one file, each needs a path of its own: `place` is 0 for
+    the first copy, 1 for the second, and so on.
     """
     base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(file.suffix))
     names = (f"{base}.clean{number if number > 1 else ''}{file.suffix}" for number in count(1))
@@ -59,8 +60,9 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
 
     The sentence tells the data holder that such numbers are not read. It ends in a shell command that writes a copy of
     `file` without the signs, which queries can read. If no command can do this, or if a column has several signs, it
-    ends in advice. The sentence leaves out columns in which some numbers have a sign and others have none, and those
-    whose numbers can be read in two ways without it, because a copy without signs would mix their numbers up.
+    ends in advice. Two kinds of columns are left out, because a copy without signs would mix their numbers up: columns
+    in which some numbers have a sign and others have none, and columns whose numbers have two meanings even without the
+    sign, as €1.234 may be 1.234 or 1234.
 
     - `names` are the columns that the sentence is about.
     - `samples` has sampled cells of every column of text, by name. The command takes out the signs of every column in
@@ -204,11 +206,11 @@ def with_unwrapped_lines(file: TableFile, csv: CsvOptions) -> str:
 
 
 def with_single_blanks(file: TableFile, csv: CsvOptions) -> str:
-    """Return a shell command that writes a copy of `file` with one blank wherever several divide cells from each other.
+    """Return a shell command that writes a copy of `file` with one blank wherever several blanks divide cells.
 
-    Columns that stand below each other are divided in this way. `csv` says how the file is written. The result is "" if
-    the beginning of the file is no such table, if cells stand in quotes, or if no shell command can copy the file (see
-    `can_be_copied`).
+    Several blanks are common in tables whose columns are aligned for readers. `csv` says how the file is written. The
+    result is "" if the beginning of the file is no such table, if cells stand in quotes, or if no shell command can
+    copy the file (see `can_be_copied`).
     """
     form = csv.format_of(csv.suffix_of(file))
     if not can_be_copied(file, csv.encoding) or csv.separator is not None or csv.columns is not None:
@@ -285,13 +287,16 @@ def with_mended_quotes(file: TableFile, csv: CsvOptions) -> str:
 def with_full_lines(file: TableFile, csv: CsvOptions) -> str:
     """Return a shell command that writes a copy of `file` in which lines have as many cells as the header.
 
-    A line with too few cells gets empty ones at its end, and empty cells too many at the end of a line are left out.
-    Other cells too many are put into the last one, as text with separators. A line with a quote is left as it is, and
-    so are lines within a quoted cell. `csv` says how the file is written.
+    A line with too few cells gets empty cells at its end. The surplus cells of a line are removed if they are all
+    empty, and otherwise joined with the last cell, as one text that contains separators. A line with a quote is left as
+    it is, and so are lines within a quoted cell. `csv` says how the file is written.
 
-    The result is "" unless cells of numbers and dates at the beginning of the file show that the cells of such lines
-    stand in the right columns; if a tenth or more of the lines there, or half of those that are lost today, would be
-    skipped in the copy too; or if no shell command can copy the file (see `can_be_copied`).
+    The result is "" in three cases:
+    - The beginning of the file does not show, by its numbers and dates, that the cells of such lines stand in the right
+      columns.
+    - Too many of its lines would be skipped in the copy as well: a tenth or more of all, or half or more of those that
+      are skipped in the file.
+    - No shell command can copy the file (see `can_be_copied`).
     """
     form = csv.format_of(csv.suffix_of(file))
     if not can_be_copied(file, csv.encoding) or csv.quote != '"' or len(form.separator) > 1:
@@ -343,11 +348,12 @@ def _full_lines(lines: Sequence[str], separator: str, width: int) -> list[str]:
 
 
 def _in_place(lines: Sequence[str], form: CsvFormat, width: int) -> bool:
-    """Return whether the cells of `lines` with too few or too many cells seem to stand in the columns of the others.
+    """Return whether the cells of `lines` with too few or too many cells seem to stand in the right columns.
 
-    Cells of a column that holds numbers or dates in nearly all lines of `width` cells have to be numbers or dates, and
-    those of a column of texts must not. There has to be a column of numbers or dates among them. `form` says how the
-    lines are written.
+    A column that has numbers or dates in the lines of `width` cells must have about the same share of them (within 10
+    percentage points) in lines with too few cells, and in lines with too many. So must a column of texts, which has few
+    or none. At least one column must have more than 90% numbers or dates, as there would be nothing to compare
+    otherwise. The last column is not compared. `form` says how the lines are written.
     """
     rows = [row for row, _ in split_rows(lines, form.separator) if any(row)]
     good = [row for row in rows if len(row) == width]
@@ -364,7 +370,7 @@ def _in_place(lines: Sequence[str], form: CsvFormat, width: int) -> bool:
 
 
 def _share_of_values(cells: Sequence[str]) -> float | None:
-    """Return the share of the filled `cells` that are numbers, dates or other values and no words; None if none is."""
+    """Return the share of numbers, dates and other values (no words) in the filled `cells`; None if all are empty."""
     filled = [cell for cell in cells if cell]
     return sum(looks_like_row([cell]) for cell in filled) / len(filled) if filled else None
 

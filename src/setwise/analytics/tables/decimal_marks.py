@@ -36,9 +36,12 @@ def show_their_marks(cells: Sequence[str]) -> bool:
 
 
 def _decimal_mark(number: str) -> str:
-    """Return the decimal point that `number` shows: "." or ","; "1.234" or "1,234" if it may have one or not; else "".
+    """Return the decimal point that `number` shows: "." or ","; "" if it has no mark.
 
-    >>> [_decimal_mark(text) for text in ("7.5", "6.022,20", "1,234", "1.234.567", "12")]
+    For a number such as 5,678, whose comma may be a decimal point or stand between thousands, the result is "1,234";
+    with a point in place of the comma, it is "1.234".
+
+    >>> [_decimal_mark(text) for text in ("7.5", "6.022,20", "5,678", "1.234.567", "12")]
     ['.', ',', '1,234', ',', '']
     """
     marks = re.sub("[^.,]", "", number)
@@ -74,9 +77,9 @@ def thousands_mark(numbers: Sequence[str], separator: str, *, is_money: bool) ->
 
 
 def has_unclear_points(separator: str) -> bool:
-    """Return whether a point before three digits may stand between thousands in a file with `separator` between cells.
+    """Return whether the point in 1.234 may stand between thousands, in a file with `separator` between cells.
 
-    Files with commas come from countries in which a point is the decimal point. Semicolons stand where the comma is the
-    decimal point, and tabs everywhere.
+    True for semicolons and tabs. Semicolons separate cells in countries whose decimal point is a comma, and tabs
+    everywhere. Commas separate cells where the decimal point is a point.
     """
     return separator in (";", "\t")

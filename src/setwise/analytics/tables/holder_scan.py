@@ -108,8 +108,9 @@ class HolderScan:
     ) -> list[ScanNote]:
         """Return notes about keys of `joins` that meet no row, and about texts in `question` that no cell has.
 
-        `tables` are the tables that the question names. A join or question of which the notes were given is not
-        scanned again. The result is empty if a table cannot be read, because the engine then reports the error.
+        `tables` are the tables that the question names. The texts of a question are scanned only once, and so are its
+        joins, unless their notes refuse the question. The result is empty if a table cannot be read, because the engine
+        then reports the error.
         """
         notes: list[ScanNote] = []
         try:

@@ -25,12 +25,14 @@ def look_alike_notes(
 ) -> list[ScanNote]:
     """Return a note for each of the text columns `names` in which one value is written in several ways that look alike.
 
-    A column with invisible characters has a note, too, because a condition such as city = 'Paris' is not true of a cell
-    with such a character. So has a column that writes a value in several cases, as Oslo and OSLO. Blanks around cells
-    alone cause no note here. A note suggests SQL or a shell command, which writes a copy of the file.
+    There is also a note about a column with invisible characters, because a condition such as city = 'Paris' is not
+    true of a cell with such a character, and about a column that writes a value in several cases, as Oslo and OSLO.
+    There is none if only some cells have blanks around them, and no value is written in several ways. A note suggests
+    SQL, or a shell command that writes a corrected copy of the file.
 
     - `csv` says how the table's `files` are written; `files` is empty for a table in memory.
-    - `question` is the text of the query, whose LOWER and UPPER merge cases, of the letters A to Z only.
+    - `question` is the text of the query. If it has LOWER or UPPER of a column, Oslo and OSLO are the same there, and
+      need no note. These functions change only the letters A to Z.
     """
     from setwise.analytics.engines.duckdb.user_counts import find_look_alikes
 
@@ -57,10 +59,11 @@ def look_alike_notes(
 def _case_notes(
     table: "DuckDBTable", names: Sequence[str], csv: CsvOptions, files: Sequence[TableFile], question: str
 ) -> dict[str, ScanNote]:
-    """Return, by column, a note about values that are written in several cases in `question`, such as Oslo and OSLO.
+    """Return, by column, a note about values that the column writes in several cases, such as Oslo and OSLO.
 
-    The arguments are those of `look_alike_notes`. A note ends with a shell command that writes the column in lower case
-    and without blanks around its cells, if there is one.
+    A column has none if `question` makes these cells equal, as by LOWER(city). The arguments are those of
+    `look_alike_notes`. A note ends with a shell command that writes a copy of the file, with the column in lower case
+    and without blanks around its cells, if there is such a command.
     """
     from setwise.analytics.engines.duckdb.cell_counts import column_names
     from setwise.analytics.engines.duckdb.user_counts import find_cases
@@ -78,9 +81,11 @@ def _case_notes(
 
 
 def _counted_text(name: str, question: str) -> str:
-    """Return SQL of the text that `question` counts for a cell of the column `name`; `cell` stands for the cell.
+    """Return the SQL expression that `question` makes of a cell of the column `name`, in which `cell` is the cell.
 
-    LOWER and UPPER of SQL over private rows change only the letters A to Z.
+    It is trim(cell) if the question has TRIM(city), a translation of A to Z into a to z if it has LOWER(city) or
+    UPPER(city), both if it has both, and else cell. Two cells count as one value in the question if their expressions
+    are equal. LOWER and UPPER of SQL over private rows change only the letters A to Z.
     """
     column = rf'(?:\w+[.])?"?{re.escape(name)}(?!\w)'
     is_trimmed = re.search(rf"\bTRIM\s*\(\s*(?:(?:LOWER|UPPER)\s*\(\s*)?{column}", question, re.IGNORECASE)

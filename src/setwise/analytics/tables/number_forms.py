@@ -34,10 +34,10 @@ from setwise.analytics.tables.writing import NULL_WORDS, is_readable
 class NumberForm:
     """A form in which the numbers of a column are written but not read, and what the data holder can do about it.
 
-    - `sentence` says so, and ends with the commands of `copies`, or with advice if there are none.
+    - `sentence` names the form, and ends with the commands of `copies`, or with advice if there are none.
     - `copies` are the commands that write a readable copy of the file: one, or one for each meaning of the numbers.
-    - `is_one_sided` says that all numbers in this form lie on one side of the others, as negative numbers and
-      thousands do, so that any answer without them is wrong in one direction.
+    - `is_one_sided` says that the numbers in this form are all smaller, or all larger, than the numbers that are read:
+      for example, if only negative numbers have the form. Any answer without them is then wrong in one direction.
     """
 
     sentence: str
@@ -104,7 +104,7 @@ class NumberColumn:
         self._separator = "," if file is None else csv.format_of(csv.suffix_of(file)).separator
 
     def form(self, *, is_number: bool) -> NumberForm | None:
-        """Return the form in which the numbers of the column are written; None if it is none that is known.
+        """Return the form in which the numbers of the column are written and not read; None if no known form fits.
 
         `is_number` says that the column is to be read as numbers. Otherwise a word beside a number is taken for a unit
         only if it is a currency, a percent sign or a scale, because texts such as item 5 are no numbers.
@@ -112,9 +112,10 @@ class NumberColumn:
         return self.two_marks() or self._written_form() or self._with_units(is_number=is_number)
 
     def two_marks(self) -> NumberForm | None:
-        """Return a form if the numbers of the column have two decimal points, as 813,75 and 253.98; else None.
+        """Return a form if some numbers of the column have a decimal comma and others a decimal point; else None.
 
-        The copy has one decimal point, if each number shows its own.
+        If each number shows which mark is its decimal point, as 813,75 and 253.98 do, the form has a command that
+        writes a copy with one mark. If some do not, as 1,234, it asks the data holder to change the file.
         """
         if not has_two_marks(self._filled):
             return None
@@ -210,11 +211,14 @@ class NumberColumn:
         *,
         is_one_sided: bool = False,
     ) -> NumberForm:
-        """Return the form of numbers that a copy of the file makes readable; `held` describes them.
+        """Return the form of numbers that a copy of the file makes readable.
 
-        Each of `copies` is (meaning, content, pattern, value, options): in which case the copy is right ("" if always),
-        what it has, the pattern of the cells that the command replaces, a Python expression for the new cell, in which
-        `m` is the match of the old cell, and options with which the copy has to be read.
+        - `held` describes the numbers in the form's sentence, such as "have the minus after the digits".
+        - `copies` has an entry (meaning, content, pattern, value, options) for each copy that the data holder may
+          choose. `meaning` says in which case the copy is right ("" if always), and `content` what the copy has. In the
+          copy, cells that match the regular expression `pattern` are replaced by the value of the Python expression
+          `value`, in which `m` is the match. `options` are those with which the copy has to be read.
+        - `is_one_sided` says that the numbers in this form are all smaller, or all larger, than the other numbers.
         """
         sentence, commands = f"numbers of {self._name!r} {held}", []
         if ", which are not read" not in held:

@@ -47,8 +47,8 @@ class NumbersWithUnits:
     """The sampled numbers of a column, and the units that stand beside them.
 
     - `numbers` are the digits of each cell, with its points and commas.
-    - `units` are the different pairs of a unit before and a unit after the number, of the cells that have one. A scale
-      is no part of these pairs.
+    - `units` are the different pairs (unit before the number, unit after it); "" stands for a missing one. Cells
+      without any unit add no pair. A scale is no part of a pair.
     - `scales` are the scales that occur, such as "k".
     - `has_plain` says whether a number other than 0 stands without a unit and without a scale.
     """
@@ -120,17 +120,24 @@ def are_numbers(texts: Sequence[str]) -> bool:
 
 
 def decimal_point(texts: Sequence[str]) -> str | None:
-    """Return the decimal point with which most of `texts` are numbers; None if fewer than 90% are with any."""
+    """Return the decimal point with which most of `texts` are numbers; None if under 90% are numbers with either."""
     counts = {pair: readable_cells(texts, Kind.FLOAT, with_numbers(CellGrammar(), *pair)) for pair in NUMBERS}
     best = max(NUMBERS, key=lambda pair: counts[pair])
     return best[0] if counts[best] else None
 
 
 def plain_pattern(units: Sequence[tuple[str, str]], scales: Sequence[str], *, may_lack: bool) -> str:
-    """Return a regular expression of a whole cell with a number that has one of `units`, and a scale if it has one.
+    """Return a regular expression that matches a whole cell: a number with one of `units`, and with or without a scale.
 
-    Its groups are a parenthesis, a sign, a sign, the number, and the scale. `may_lack` says that the unit may be
-    missing. The expression needs no backslash, because a shell changes it between double quotes.
+    The five groups of the expression match, in this order:
+    - an opening parenthesis, which means a negative number;
+    - a sign before the unit;
+    - a sign after the unit;
+    - the number;
+    - one of `scales`.
+
+    Each group but that of the number may match "". `may_lack` says that the unit may be missing, too. The expression
+    has no backslash, because it stands between double quotes in a shell command, where a shell would change one.
     """
     befores, afters = ({pair[place] for pair in units} for place in (0, 1))
     before, after = (_one_of(words, may_lack=may_lack) for words in (befores, afters))
@@ -160,7 +167,10 @@ MINUS = "'-'*bool(re.search('[(-]',m[1]+m[2]+m[3]))"
 
 
 def scaled_value(point: str, scales: Mapping[str, int], otherwise: int = 1) -> str:
-    """Return a Python expression of the exact number of a match of `plain_pattern`, multiplied by its scale.
+    """Return a Python expression that computes the exact number of a cell, multiplied by its scale, as text.
+
+    A command that copies a file uses it to write 81.4k as 81400. In it, `m` is the match of the cell with
+    `plain_pattern`.
 
     - `point` is the decimal point of the cells, and of the new cells too.
     - `scales` has the factor of each scale, and `otherwise` is the factor of a number without one.

@@ -41,11 +41,14 @@ class _Opened:
 
 
 def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Sequence[Join]) -> list[ScanNote]:
-    """Return notes about keys of `joins` that meet no row of the joined table, with what makes them meet.
+    """Return notes about keys of `joins` that have no equal key in the joined table, with advice on how to change that.
 
-    `main` is the first table of the SELECT, and `joinable` has the tables that may be joined, by name. A join that no
-    key meets is refused, unless it is a LEFT JOIN or a condition. So is one whose keys would meet but for case, blanks
-    or leading zeros.
+    A question is to be refused if no key of a join has an equal one in the joined table; but not if the join is a LEFT
+    JOIN, or stands for a condition such as IN (SELECT ..). It is always to be refused if a key lacks an equal one only
+    because of its spelling: its case, blanks, leading zeros or invisible characters.
+
+    - `main` is the first table of the SELECT.
+    - `joinable` has the tables that may be joined, by name.
     """
     notes = []
     opened = {"": _open(main, {})}
@@ -72,10 +75,11 @@ def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Se
 
 
 def _pair(opened: Mapping[str, _Opened], named: str | None, column: str) -> tuple[str | None, str]:
-    """Return (name, column): which of the `opened` tables has the key `column`; None if no table or several have it.
+    """Return (name, column), where `name` is the first of the `opened` tables that has the key `column`, or None.
 
-    `named` is the table that the condition names, or None. The first table is called "" in `opened`, and by another
-    name in conditions.
+    `named` is the table that the join condition names, or None if it names none. If it names one, only this table is
+    looked up. The first table of the SELECT is called "" in `opened`, so a table name that is not in `opened` means
+    this table.
     """
     if named is not None:
         name = named if named in opened else ""
@@ -100,9 +104,13 @@ def _open(scanned: TableToScan, types: Mapping[str, Kind]) -> _Opened:
 
 
 def _notes_of_join(join: Join, earlier: _Opened, joined: _Opened, columns: Sequence[tuple[str, str]]) -> list[ScanNote]:
-    """Return a note about the keys of `join` that meet no row of the table `joined`, in a list; [] if all keys meet.
+    """Return a list with one note if keys of `join` have no equal key in the table `joined`; [] if all have one.
 
-    `earlier` is the table whose rows the join keeps, and `columns` are the pairs of columns that it compares.
+    - `earlier` is the table, before the join in the statement, whose keys are looked up in `joined`.
+    - `columns` are the pairs of columns (of `earlier`, of `joined`) that the join compares.
+
+    The list is empty also for a condition such as IN (SELECT ..) if some keys satisfy it: it is there to leave rows
+    out.
     """
     from setwise.analytics.engines.duckdb.key_counts import count_keys
 
@@ -131,10 +139,18 @@ def _notes_of_join(join: Join, earlier: _Opened, joined: _Opened, columns: Seque
 def _near_note(
     join: Join, earlier: _Opened, joined: _Opened, columns: tuple[str, str], near: "NearKeys", keys: str
 ) -> ScanNote:
-    """Return a note that refuses a `join` whose keys meet only if they are written in one way, with what does this.
+    """Return a note that refuses `join`, because keys of its two tables differ only in spelling, such as 7 and 007.
 
-    `columns` is the pair of columns that the join compares, `near` has counts of such keys, and `keys` says what a key
-    is. Numbers such as 7 and 007 meet as integers, and other keys in copies of the files.
+    The note also says what makes such keys equal. If all keys are whole numbers, without invisible characters, these
+    are options that read both columns as integers. Otherwise it is a shell command that writes copies of the tables'
+    files, in which the keys are spelled alike. If no such command is known, the note asks the data holder to change the
+    tables.
+
+    - `earlier` and `joined` are the two tables: one that stands before the join in the statement, and the one that is
+      joined to it.
+    - `columns` is the pair of columns (of `earlier`, of `joined`) that the join compares.
+    - `near` has the number of keys that differ only in spelling, and an example.
+    - `keys` is the word for keys in the note, such as "users".
     """
     why = "blanks around them" if near.by_blanks else "upper and lower case, blanks or leading zeros"
     show = ascii if near.are_hidden else repr
@@ -162,10 +178,14 @@ def _near_note(
 
 
 def _copy(opened: _Opened, column: str, value: str, is_visible: bool) -> str:
-    """Return shell commands that copy a table's file, and its description, with keys written in one way; "" if none do.
+    """Return a shell command that writes a copy of a table's file in which keys are spelled alike, such as 7 for 007.
 
-    `column` has the keys, and `value` is a Python expression of the new key (see `with_changed_cells`). `is_visible`
-    says that characters which are not seen are left out.
+    If a description file stands beside the table's file, the command copies it, too. The result is "" if no command can
+    write the copy, for example because the table has several files.
+
+    - `opened` is the table, and `column` its column with the keys.
+    - `value` is a Python expression that computes the new key (see `with_changed_cells`).
+    - `is_visible` says that invisible characters are removed first.
     """
     source = opened.scanned.source
     if not isinstance(source, str | Path):
@@ -186,11 +206,13 @@ def _copy(opened: _Opened, column: str, value: str, is_visible: bool) -> str:
 
 
 def text_notes(tables: Sequence[TableToScan], question: str) -> list[tuple[TableToScan, ScanNote]]:
-    """Return notes about texts after = or IN in `question` that no cell of their column has, each with its table.
+    """Return pairs (table, note) about the texts after = or IN in `question` that occur in no cell of their column.
 
-    A note has the spelling of cells that differ in case or blanks, or the most frequent cells if there are none. Only
-    columns of text are looked up. `tables` are the tables that the question reads. If several of them have a column of
-    the name, a text needs to be in one of them.
+    A note shows the cells that differ from the text only in case or blanks. If there are none, it shows the most
+    frequent cells of the column. Only columns of text are looked up.
+
+    `tables` are the tables that the question reads. If several of them have a column of the same name, there is no note
+    about a text that occurs in one of them.
     """
     from setwise.analytics.engines.duckdb.key_counts import cells_like
 
@@ -213,10 +235,13 @@ def text_notes(tables: Sequence[TableToScan], question: str) -> list[tuple[Table
 
 
 def _text_note(name: str, text: str, rows: Mapping[str, int], frequent: Sequence[str]) -> str:
-    """Return a sentence: no cell of the column `name` is `text`, and how the condition is written for other cells.
+    """Return a sentence which says that no cell of the column `name` is `text`, and what the cells are instead.
 
-    `rows` has the numbers of rows of cells that are like a text of the question, and `frequent` are the most frequent
-    cells.
+    If cells differ from `text` only in case or blanks, the sentence gives their numbers of rows and a condition with
+    their spelling: no cell of 'city' is 'paris', but 12 are 'Paris': write city = 'Paris'. Otherwise it lists
+    `frequent`, the most frequent cells.
+
+    `rows` maps cells that are nearly equal to some text of the question to their numbers of rows.
     """
     sentence = f"no cell of {name!r} is {text!r}"
     plain = " ".join(text.split()).casefold()
@@ -238,7 +263,8 @@ def _sql(text: str) -> str:
 def _compared_texts(name: str, question: str) -> list[str]:
     """Return the different texts with which `question` compares the column `name` by = or IN, in order.
 
-    A column that the question computes under the same name, as in UPPER(city) AS city, is not looked up.
+    The result is [] if the question gives this name to a computed column too, as in UPPER(city) AS city: a comparison
+    may then be one with the computed column.
     """
     column = rf'(?<![\w."])(?:"?\w+"?\.)?(?:"{re.escape(name)}"|{re.escape(name)}(?!\w))'
     if re.search(rf'\bAS\s+"?{re.escape(name)}(?!\w)', question, re.IGNORECASE):

@@ -166,13 +166,18 @@ def _shared_words_note(
 ) -> ScanNote:
     """Return a note about texts of the user column, such as N/A, that stand for no single person.
 
-    `words` are these texts, the most frequent first, and `rows` has the number of rows with each. The note suggests
-    options with which the texts are read as empty cells; `write` turns the options into text. No option does this for
-    the empty text, nor, without emptying cells of other columns, for numbers such as 0. For these texts, `emptied`, the
-    note has the shell command `copy`, which writes a copy with such cells empty; if that is "", the note asks the data
-    holder to make the cells null in the table.
+    For most texts, the note suggests options that read them as empty cells. For the texts in `emptied`, it suggests a
+    copy of the file instead, in which these cells of the user column are empty. Among them are the empty text, for
+    which there is no option, and numbers such as 0, which an option would make empty in other columns, too. The query
+    is refused only if one of the texts can be no user, such as N/A.
 
-    The query is refused only if one of the texts can be no user, such as N/A.
+    - `user` is the user column.
+    - `words` are the texts, the most frequent first.
+    - `rows` has the number of rows with each.
+    - `write` turns the options into text.
+    - `copy` is the shell command that writes the copy. If it is "", the note asks the data holder to make the cells
+      null in the table.
+    - `emptied` are those of `words` for which the copy is needed.
     """
     shown, named = words[:_MOST_WORDS], [word for word in words if word not in emptied]
     first, *others = [f"{rows[word]:,} {'row' if rows[word] == 1 else 'rows'} {word!r}" for word in shown]

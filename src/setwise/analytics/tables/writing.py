@@ -125,10 +125,11 @@ def readable_cells(cells: Sequence[str], kind: Kind, grammar: CellGrammar) -> in
 
 
 def iso_moment(text: str, date_format: str | None) -> str | None:
-    """Return `text`, a date, or a date and time, with the date as 2024-01-02; None if it is none that is read.
+    """Return `text`, a date with or without a time, with the date as in 2024-01-02; None if it cannot be read.
 
-    The date is written in the format `date_format`, or in ISO order, as 2024-1-2. ISO order is not accepted if
-    `date_format` itself begins with the year. If `date_format` is None, only ISO order is accepted.
+    The date must be written in the format `date_format`, or as year, month and day, such as 2024-1-2. The second way is
+    not accepted if `date_format` itself begins with the year. If `date_format` is None, only the second way is
+    accepted.
     """
     if date_format is not None:
         matched = re.fullmatch(f"{date_pattern(date_format)}(.*)", text)
