@@ -160,14 +160,15 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
 
 
 def laplace_left_in_words(status: "AccountStatus") -> str:
-    """Return text to add after a remaining epsilon, such as " for Gaussian noise, at least 0.3 for Laplace noise".
+    """Return text to add after a remaining epsilon: " for Gaussian noise, at least 0.3 for Laplace noise or ..".
 
-    `status` is the status of the account. Its remaining epsilon is the largest epsilon of one more question with
-    Gaussian noise. Laplace noise of the same epsilon can cost the account more, so the text also states the largest
-    epsilon of one more question with Laplace noise, or whose bounds a search finds: such a question is charged before
-    its noise is known. The text says "at least", because a question that divides its epsilon among several noisy
-    numbers, such as a mean, may get more. Returns "" if the two epsilons differ by at most 1%, or if the account has no
-    Gaussian budget.
+    The remaining epsilon in the `status` of an account is the largest epsilon of one more question with Gaussian noise.
+    Laplace noise of the same epsilon can cost the account more. So the text also states the largest epsilon of one more
+    question with Laplace noise. This limit also holds for a question whose bounds are found by a search, because such a
+    question is charged before its noise is known. The text says "at least", because a question that divides its epsilon
+    among several noisy numbers, such as a mean, may get more.
+
+    Returns "" if the two epsilons differ by at most 1%, or if the account has no Gaussian budget.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
     if laplace is None or laplace >= 0.99 * largest:

@@ -52,15 +52,21 @@ _PATH_OPTIONS = frozenset({"--table", "--public", "--catalog", "--ledger", "--ac
 
 
 def without_other_files(message: str) -> str:
-    """Return the error `message` about an unknown column without its advice on columns of other files."""
+    """Return the error `message` about an unknown column without advice on columns of other files.
+
+    The advice says how to join another file that may have the column.
+    """
     return _OTHER_FILES.sub("", message)
 
 
 def with_near_column(message: str, words: Sequence[str], source: str) -> str:
-    """Return the error `message` about an unknown column with what to paste if a column has nearly this name, else "".
+    """Return the error `message` about an unknown column with SQL or a command to paste; "" if no name is similar.
 
-    `words` are the words of the command line, and `source` is the table. A message with a corrected statement ends with
-    this statement; any other ends with the command, in which the column has its name.
+    If the message has a corrected statement already, it is returned, without its advice on other files. Otherwise the
+    command is added in which the similar name of a column of the table replaces the unknown name. The result is "" also
+    if the command would not change, or has a line break.
+
+    `words` are the words of the command line, and `source` is the table.
     """
     found = _NO_COLUMN.search(message)
     if found is None:

@@ -192,12 +192,14 @@ class ContributionSearch:
         return self.choose(self.draw(users, randomness), noise_at)
 
     def draw(self, users: NDArray[np.int64], randomness: Randomness) -> NDArray[np.float64]:
-        """Return the noisy number of users in each bin, which may be published; this is all that a search releases.
+        """Return the noisy number of users in each bin, which may be published.
 
-        A bin is a range of numbers of groups (or rows) per user, which ends at the entry of `ends` with the bin's
-        index. `users[i]`, which is exact and private, is the number of users with i + 1 groups (or rows). A user
-        between the ends of two bins counts partly in both (see `divide_users`). `randomness` is the source of the
-        Laplace noise.
+        From these numbers alone the search then chooses a contribution bound: how many groups (or rows) of each user
+        count. Bin i stands for `ends[i]` groups (or rows) per user. A user whose number lies between the ends of two
+        bins is counted partly in the one and partly in the other, and adds 1 to both together (see `divide_users`).
+
+        - `users[i]`, which is exact and private, is the number of users with i + 1 groups (or rows).
+        - `randomness` is the source of the Laplace noise.
         """
         bins = divide_users(users, self.ends)
         return np.asarray((bins + self._noise.draw(len(bins), randomness)) / UNITS)

@@ -86,7 +86,8 @@ def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
     """Yield a `Fault` for every dataset whose definition in the store `datasets` differs from that in `ledger`.
 
     A dataset without a definition in the ledger is a fault too, and so is one in the ledger that the store does not
-    have: datasets are never deleted. The fault of a registration that was cut short ends when it is repeated.
+    have: datasets are never deleted. If a registration was interrupted between the store and the ledger, there is a
+    fault until the registration is repeated.
     """
     registered = {record.event.subject for record in ledger.acts() if record.kind == "dataset"}
     definitions = datasets.definitions()
@@ -101,12 +102,17 @@ def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
 
 
 def record_shared_data(ledger: Ledger, datasets: Datasets, engines: Engines) -> list[Fault]:
-    """Record in `ledger` what is read by datasets that share data at present, if the ledger does not know it.
+    """Record in `ledger` what is read by datasets that share data at present, unless the ledger knows that already.
 
-    `datasets` is the store of all datasets, and `engines` finds out what they read. Returns a `Fault` for each dataset
-    that cannot share a cap (joint budget) as it should, as `record_sources` does. The ledger does not grow with files
-    that only one dataset reads. Left out are datasets that a steward has set apart, and those without a definition in
-    the ledger: verification reports the latter, and would not after they were recorded.
+    Datasets that read the same data should share a cap (joint budget). A `Fault` is returned for each dataset that
+    cannot, as by `record_sources`. Data that only one dataset reads are not recorded, so that the ledger does not grow
+    with each new file.
+
+    - `datasets` is the store of all datasets.
+    - `engines` finds out what they read.
+
+    Two kinds of datasets are left out: those that a steward has set apart, and those without a definition in the
+    ledger. A verification reports the latter as faults, and a record made here would hide such a fault.
     """
     sources: dict[str, DataIdentity] = {}
     for name, definition in datasets.definitions().items():

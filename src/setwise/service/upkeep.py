@@ -38,8 +38,8 @@ class Upkeep:
 
     - `ledger`: the ledger to sign and verify
     - `jobs`: the store of queries, in which old rows are deleted
-    - `metrics`: get the number of faults that a verification found
-    - `settings`: say how often each task is due, and which key signs
+    - `metrics`: the counters and gauges to which the number of faults of a verification is written
+    - `settings`: how often each task is due, and the key for signing
     - `table_faults`: a function that compares the service's own tables with the ledger; it is called whenever the
       ledger is verified
     - `record_sources`: a function that records in the ledger which datasets read the same data, and returns a fault for

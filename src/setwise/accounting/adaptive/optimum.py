@@ -514,9 +514,11 @@ class Optimum:
           decide which grid points are stored.
         - `tilt` keeps the digits of rare losses: where losses L of independent uses are added up, their probabilities
           are weighted by exp(tilt L).
-        - `parts` divides the mechanisms of a bounded-range stage, given as pairs (epsilon, count), into a list of
-          `DrawOrders`. Within one entry of the list, the adversary may use the mechanisms in any order. The entries are
-          used one after the other, the first entry of the list last.
+        - `parts` is called with the mechanisms of a bounded-range stage, as pairs (epsilon, count), and decides how
+          freely the adversary may order them. It divides them into a list of `DrawOrders`. Within one entry, any order
+          is allowed. The entries themselves have a fixed order, and are listed from the one used last to the one used
+          first. For an upper bound on delta, one entry has all mechanisms; for a lower bound, one particular order is
+          enough.
         - `apply(operator, profile, size)` puts one bounded-range mechanism, which `operator` stands for, before the
           mechanisms of `profile`, and returns the new profile at `size` grid points. The caller chooses whether `apply`
           computes lower bounds on delta too, or only upper bounds.

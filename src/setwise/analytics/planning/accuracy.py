@@ -18,8 +18,9 @@ class Accuracy:
     """How close the answer to a question will be to the exact numbers, in words.
 
     - `text` is a sentence without its full stop. It names each statistic, in its own unit.
-    - `about` is the statistic that `ErrorEstimate.radius` is about, such as "counts" or "sums of price".
-    - `threshold` is the number of a group that `ErrorEstimate.detectable` is about, such as "count".
+    - `about` is the statistic whose error is `ErrorEstimate.radius`, such as "counts" or "sums of price".
+    - `threshold` is the statistic that decides whether a group is shown, such as "count". `ErrorEstimate.detectable`
+      says how large it must be in a group.
     """
 
     text: str
@@ -31,10 +32,10 @@ class Accuracy:
         """Return the accuracy of a plan of `query` with the expected `error`.
 
         - `mechanism` is the name of the plan's mechanism.
-        - `why` is the text that compares the plan's mechanism with others, after the mechanism's name and a colon. It
-          takes the place of a number if only labels are released, because their counts have no error then.
-        - `statistics` says how close each statistic will be; "" if groups can be ranked by the only one, which then has
-          the error `error`.
+        - `why` has the form "MECHANISM: TEXT", where TEXT says why the plan has this mechanism. If the answer has only
+          labels, and so no number with an error, TEXT becomes the accuracy's text.
+        - `statistics` says how close each statistic will be. It is "" if the query has a single statistic by which
+          groups can be ranked; its error is then `error`.
         """
         about = query.statistics[main_statistic(query)].subject
         threshold = _threshold(query, mechanism)
@@ -53,8 +54,11 @@ class Accuracy:
     def of_examples(cls, examples: Sequence[tuple[str, "Accuracy"]], why: str) -> "Accuracy":
         """Return the accuracy of a plan whose bounds are found first, by a private search.
 
-        `examples` has pairs (a phrase that states example bounds, the accuracy with these bounds): first typical
-        bounds, then the largest that the search can find. If there are none, the text is the end of `why`.
+        The accuracy depends on the bounds that the search will find, so it is stated for examples of bounds.
+
+        - `examples` has pairs (a phrase that states example bounds, the accuracy with these bounds): first typical
+          bounds, then the largest that the search can find.
+        - `why` has the form "MECHANISM: TEXT". If there are no examples, TEXT becomes the accuracy's text.
         """
         if not examples:
             return cls(text=_capitalize(why.partition(": ")[2]), about="counts", threshold="count")
@@ -66,23 +70,30 @@ class Accuracy:
         )
 
     def in_units(self, unit: str, names: Collection[str]) -> "Accuracy":
-        """Return this accuracy about the unit of privacy `unit`, such as user-days; `names` are names of columns."""
+        """Return this accuracy with the unit of privacy `unit` in place of users, as in user-days, in its texts.
+
+        `names` are names of columns. A column that is called "user" keeps its name.
+        """
         text, about, threshold = (in_unit_nouns(each, unit, names) for each in (self.text, self.about, self.threshold))
         return Accuracy(text=text, about=about, threshold=threshold)
 
     @classmethod
     def of_all(cls, parts: Sequence["Accuracy"]) -> "Accuracy":
-        """Return the accuracy of a statement whose SELECTs have the accuracies `parts`; numbers are about the last."""
+        """Return the accuracy of a statement whose SELECTs have the accuracies `parts`: the text of each, in order.
+
+        `about` and `threshold` are those of the last SELECT.
+        """
         last = parts[-1]
         text = ". ".join(dict.fromkeys(part.text for part in parts))
         return cls(text=text, about=last.about, threshold=last.threshold)
 
 
 def _threshold(query: Query, mechanism: str) -> str:
-    """Return the number of a group that decides whether a private group of `query` is shown: "count", for example.
+    """Return the statistic that decides whether a private group of `query` is shown: "count", for example.
 
-    Groups of a query with several statistics are found by their numbers of users. If the `mechanism` finds groups in
-    rounds, groups of every query are.
+    It is the number of users if the query has several statistics, or only one by which groups cannot be ranked (such as
+    a mean), and also if the `mechanism` is `WEIGHTED_ROUNDS` (which finds groups in rounds) and several rows of a user
+    count in a group. Otherwise it is the statistic of the query.
     """
     match query.counted:
         case None:
@@ -96,10 +107,11 @@ def _threshold(query: Query, mechanism: str) -> str:
 
 
 def _shown_groups(error: ErrorEstimate, threshold: str) -> str:
-    """Return a phrase for the groups that are shown because their numbers are so high; "" if no group has to be found.
+    """Return a phrase that says how large a group's statistic must be for the group to be shown.
 
-    A group's number, which `threshold` names, must be at least `error.detectable` or, if only the groups above a rank
-    can be shown, this much more than the number of the group of that rank.
+    `threshold` is the statistic, such as "count". It must be at least `error.detectable`. If `error.above_rank` is a
+    rank r, only groups above this rank can be shown: the statistic must then exceed that of the group of rank r by
+    `error.detectable`. The result is "" if `error.detectable` is None, for example because no group has to be found.
     """
     if error.detectable is None:
         return ""

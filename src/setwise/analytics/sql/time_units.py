@@ -69,10 +69,10 @@ WEEK_STARTS = {f"WEEK({day})": days for days, day in enumerate(_WEEKDAYS, start=
 
 
 def week_unit(node: exp.Expr) -> str:
-    """Return the name of the unit of time `node`, a call: "WEEK(TUESDAY)" for weeks that begin on Tuesday.
+    """Return the name of the unit of time that the SQL call `node` states, such as "WEEK(TUESDAY)" for WEEK(Tuesday).
 
-    WEEK(SUNDAY) is called "WEEK", and WEEK(MONDAY) "ISOWEEK". For a call that is not a unit, the result is its text in
-    capitals, which callers then refuse as an unknown unit.
+    The argument is the weekday on which weeks begin. Two units have shorter names: WEEK(SUNDAY) -> "WEEK", WEEK(MONDAY)
+    -> "ISOWEEK". A call that is no unit is returned in capitals, too, as f(x) -> "F(X)", and callers refuse it.
     """
     written = f"{node.name.upper()}({', '.join(each.name.upper() for each in node.expressions)})"
     return {"WEEK(MONDAY)": "ISOWEEK", "WEEK(SUNDAY)": "WEEK"}.get(written, written)

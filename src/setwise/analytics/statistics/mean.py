@@ -91,10 +91,11 @@ class Mean(BoundedStatistic):
         return max(1, reach)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return a tuple with one measure, a whole number that each user adds to a group, for computing the mean.
+        """Return a tuple with one measure: the whole number that each user adds to a group, for computing the mean.
 
-        The number is the user's own mean minus the middle between the bounds, in rounding steps. For a mean over rows
-        it is multiplied by the user's number of rows, but at most by the most rows of a user that count (`per_user`).
+        The number is the difference between the user's own mean and the middle between the clipping bounds, divided by
+        the rounding step (to whose multiples values are rounded). For a mean over rows, the difference is multiplied by
+        min(n, `per_user`), where n is the user's number of values in the group.
         """
         return (
             Measure(

@@ -246,16 +246,16 @@ def _cost_of_unit_noise(
 ) -> tuple[Floats, Floats]:
     """Return the privacy cost of one release at noise scale 1, as (rho of zCDP, sum of epsilons) for each of `ratio`.
 
-    From these costs, the noise scale that fits the budget is estimated: at noise scale s, rho is divided by s^2, and
-    the sum of epsilons by s.
+    A mechanism either adds noise to all counts, or first makes `k` picks of groups (a pick chooses the highest count
+    after Gumbel noise) and then adds noise to the counts of the picked groups. The noise scale 1 is that of all counts
+    in the first case, and that of the picks in the second. From the costs, the caller estimates the noise scale that
+    fits the budget: at the scale s, rho is divided by s^2, and the sum of epsilons by s.
 
-    - `name` is the mechanism. It adds noise to all counts; or it makes `k` picks of groups (choices of the highest
-      count after Gumbel noise), and then adds noise to the counts of the picked groups.
+    - `name` is the mechanism.
+    - `counts` is the kind of noise on the counts of picked groups; `NONE` if these counts are not released.
     - `changed` is the number of counts that one user can change, if noise is added to all counts.
-    - `counts` is the noise on counts of the picked groups, and `counted` the number of such counts that one user can
-      change.
-    - `ratio` has candidates for the noise scale of the counts of picked groups, divided by the noise scale of the
-      picks.
+    - `counted` is the number of counts of picked groups that one user can change.
+    - `ratio` has values for the noise scale of the counts of picked groups, divided by that of the picks.
 
     The sum of epsilons is infinite for Gaussian noise.
     """

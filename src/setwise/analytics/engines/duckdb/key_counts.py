@@ -27,18 +27,24 @@ _WAYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearKeys:
-    """Exact counts of keys that the joined table lacks, but would have if keys were spelled alike, as 7 and 007.
+    """Exact counts of keys that the joined table lacks, but would have if both tables spelled them alike, as 7 and 007.
 
-    To spell keys alike, blanks around them are taken away, as are case, signs and zeros of whole numbers (+7, 007 and
-    7.0 become 7), and characters that are not seen. The mildest of these changes that finds most keys is chosen.
+    Keys are spelled alike by one of three changes, each of which includes the one before it:
+    1. remove blanks around a key;
+    2. also ignore case, and write whole numbers in one way (+7, 007 and 7.0 become 7);
+    3. also remove characters that are not seen.
+
+    The change that finds the most keys is chosen, and the first of them if several find as many. The fields describe
+    its effect.
 
     - `keys` is the number of different keys, and `rows` the number of rows with them.
     - `first` and `second` are an example: such a key, and the key of the joined table that it is like.
-    - `by_blanks` says whether taking away blanks suffices to find all these keys.
-    - `are_hidden` says whether some of them are found only by taking away characters that are not seen, such as a NUL.
+    - `by_blanks` says whether the first change was chosen.
+    - `are_hidden` says whether the third change was chosen, because keys have characters that are not seen, such as a
+      NUL.
     - `are_numbers` says whether all keys of both tables are whole numbers, as 7 and 007.
-    - `earlier_changes` and `joined_changes` say whether the chosen change alters any key of the earlier and of the
-      joined table.
+    - `earlier_changes` and `joined_changes` say whether the chosen change alters any key of the first and of the joined
+      table.
     """
 
     keys: int

@@ -171,9 +171,10 @@ def find_look_alikes(table: DuckDBTable, names: Sequence[str]) -> list[LookAlike
 def find_cases(table: DuckDBTable, columns: Mapping[str, str]) -> list[LookAlikes]:
     """Return, for each text column that writes a value in several cases, as Oslo and OSLO, a count and an example.
 
-    `columns` maps names of text columns of `table` to SQL expressions of the text that counts, in which `cell` stands
-    for the cell, such as trim(cell). Cells are one value if they differ only in upper and lower case, in blanks, or in
-    characters that are not seen. A value that differs in blanks alone is not counted.
+    `columns` maps names of text columns of `table` to SQL expressions of what a question makes of a cell, such as
+    trim(cell) if it has TRIM of the column. Two cells are one value if they differ only in case, in blanks around them,
+    or in characters that are not seen. A value is counted if it is written in several cases for which the expressions
+    differ.
     """
     found = []
     with scanning(table) as connection:

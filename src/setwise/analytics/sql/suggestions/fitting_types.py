@@ -89,7 +89,11 @@ def _replace_constants(tree: exp.Expr, kinds: Mapping[str, Kind | None]) -> bool
 
 
 def _fitting_constant(name: str, kind: Kind | None, constant: exp.Literal) -> exp.Expr | None:
-    """Return the constant that fits the column `name`, whose values are of `kind`, in place of `constant`; or None."""
+    """Return the constant that fits the column `name`, whose values are of `kind`, in place of `constant`, or None.
+
+    For example '4' -> 4 for a column of integers, 'yes' -> TRUE for truth values, and 'March' -> 3 for a column of
+    numbers whose name contains month. None if no constant is known that fits.
+    """
     text = str(constant.this).strip()
     if kind is Kind.BOOLEAN:
         truth = _TRUTH.get(text.lower())
