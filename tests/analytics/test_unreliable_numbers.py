@@ -88,6 +88,24 @@ def test_one_rule_marks_every_statistic(statistic):
     assert not is_unreliable(45, None)
 
 
+@pytest.mark.parametrize(
+    ("count", "interval", "noisy", "is_marked"),
+    [
+        (54, (0, 54), 20, True),  # noise of 30 around a draw of 20, fitted up to its neighbours
+        (37, (0, 38), 6, True),
+        (27, (27, 102), 64, False),  # noise of 38 around a draw of 64, fitted down
+        (100, (74, 126), 100, False),
+        (35, (0, 65), 35, True),  # the lower end, which allows for a choice of the highest, is cut at 0
+        (30, (1, 38), 8, True),  # of a private list, whose counts are at least 1
+        (0, (0, 0), 0, False),
+    ],
+)
+def test_a_listed_count_is_marked_by_its_noise_as_drawn_and_not_by_what_cutting_and_fitting_left(
+    count, interval, noisy, is_marked
+):
+    assert Item(label="a", count=count, interval=interval, noisy=noisy).unreliable is is_marked
+
+
 def test_a_mean_between_bounds_of_both_signs_may_be_near_zero_and_precise():
     delay = Mean(column="delay", low=-60, high=60)
     release = delay.release([delay])

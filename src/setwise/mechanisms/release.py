@@ -32,7 +32,10 @@ EXACT_NUMBER = "the exact number"
 NUMBER_COUNTED = f"{EXACT_NUMBER} of what is counted"
 """How notes name the number that an interval contains if bounds leave out rows or groups, or clip values."""
 
-FITTED = "Counts are fitted to the order of the list (by least squares, rounded), so neighbours can be equal."
+FITTED = (
+    "Counts are fitted to the order of the list (by least squares, rounded), so neighbours can be equal. Each interval "
+    "is around the count as drawn and reaches to the fitted one."
+)
 """The sentence below an answer whose counts were fitted to the order of the list, and of which some were changed."""
 
 UNRELIABLE = "Values marked unreliable may be noise alone: noise can be as large as they are."
@@ -136,8 +139,24 @@ class Item:
     def unreliable(self) -> bool:
         """Whether noise may be as large as the count; False if there is no count.
 
+        An interval that reaches 0 has been cut there, and its width no longer tells how large the noise is: the exact
+        count may be 0, so the shown count may be noise alone. The interval of a count that was fitted to an order is
+        around the count as drawn, so its lower end is compared with 0 or 1, the smallest counts that an item can have,
+        and its width is not compared with the fitted count.
         The values of other statistics have a mark of their own, in the class `Estimate`.
+
+        >>> Item(label="a", count=54, interval=(0, 54), noisy=20).unreliable
+        True
+        >>> Item(label="a", count=27, interval=(27, 102), noisy=64).unreliable
+        False
         """
+        if self.count is None or self.interval is None:
+            return False
+        lower, upper = self.interval
+        if lower <= 0:
+            return upper > 0
+        if self.noisy is not None and self.count != max(self.noisy, 1):
+            return lower <= 1 < upper
         return noise_may_dominate(self.count, self.interval)
 
 

@@ -452,7 +452,7 @@ def interval_note(
                 f"starts at {least} cannot tell how small the count may be."
             )
     if any(item.count != max(noisy, least) for item, noisy in zip(release.items, raw_counts, strict=True)):
-        sentences.append(f"{FITTED} Each interval is around the count as drawn and reaches to the fitted one.")
+        sentences.append(FITTED)
     elif min(raw_counts) < least:
         sentences.append(f"Counts drawn below {least} are shown as {least}; `noisy` has them as drawn, for adding up.")
     return " ".join(sentences)
