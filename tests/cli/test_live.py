@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 
 import pytest
 
@@ -175,3 +176,32 @@ def test_a_day_within_a_period_names_the_period(live, every, start, day, period)
     for other in ("2026-03-20", "2025-12-31", "soon"):
         refused = live("show", "reach", "--top", "1", "--on", other)
         assert (refused.returncode, f"no released period has the day '{other}'" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("unit", ["user", "user,day"])
+def test_opening_a_series_says_which_accounts_no_longer_pay_and_what_does(live, setwise, unit):
+    """The opening said nothing; then every question was refused with the series' own account as the advice."""
+    question = ("count", "events.csv", "--user", "user", "--type", "at=date", "--epsilon", "0.1", "--delta", "1e-7")
+    question += ("--unit", "user,at by day") * (unit != "user")
+    terms = ("--filter", "--epsilon", "3", "--delta", "1e-6", "--unit", unit)
+    assert setwise("ledger", "open", "ann", *terms).returncode == 0
+    assert setwise(*question, "--account", "ann").returncode == 0
+    for words in (("--preview",), ()):
+        opened = live(*OPEN, "--unit", unit, *words)
+        assert opened.returncode == 0
+        assert "only accounts for events pay for other questions about events, no longer ann" in opened.stderr
+    command = opened.stderr.strip().rpartition("; write: setwise ")[2]
+    refused = setwise(*question, "--account", "ann", "--key", "b")
+    assert refused.returncode == 2
+    assert "live:reach" not in refused.stderr
+    assert refused.stderr.strip().rpartition("; write: setwise ")[2] == command
+    assert setwise(*shlex.split(command)).returncode == 0
+    pasted = setwise(*question, "--account", "ann", "--key", "b").stderr.strip().rpartition("; write: ")[2]
+    assert pasted == "--account events-account"
+    assert setwise(*question, *pasted.split(), "--key", "b").returncode == 0
+
+
+def test_a_series_that_an_account_pays_for_shuts_out_no_account(live, setwise):
+    setwise("ledger", "open", "ann", "--filter", "--epsilon", "9", "--delta", "1e-5")
+    assert live(*OPEN, "--account", "ann").stderr == ""
+    assert setwise("count", "events.csv", "--user", "user", "--epsilon", "0.1", "--account", "ann").returncode == 0

@@ -6,12 +6,13 @@ people, and a single balance also as JSON.
 
 import sys
 from collections.abc import Sequence
+from itertools import chain, count
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, shown_by
-from setwise.accounting.promises import epsilon_at_delta, rounded_up
+from setwise.accounting.promises import USER, epsilon_at_delta, rounded_up
 from setwise.cli.output import epsilon_left_in_words, laplace_left_in_words, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
@@ -74,13 +75,29 @@ def print_status(status: "AccountStatus", *, as_json: bool) -> None:
     print_table("Account", rows)
 
 
-def account_advice(ledger: "Ledger", dataset: str) -> str:
-    """Return what to paste so that an account of `dataset` pays: its option, or the command that opens one."""
-    named = [status.name for status in ledger.accounts(dataset=dataset) if status.state == "open"]
-    if named:
-        return f"write: {' or '.join(f'--account {quote(name)}' for name in named[:_SHOWN])}"
-    options = f"--filter --epsilon 1 --delta 1e-6 --dataset {quote(dataset)}"
-    return f"write: setwise ledger open {quote(f'{dataset}-account')} {options}"
+def account_advice(ledger: "Ledger", dataset: str, address: str = "", unit: str = USER) -> str:
+    """Return what to paste so that an account of `dataset` pays: its option, or the command that opens one.
+
+    Only accounts with an (epsilon, delta) budget are proposed. An account of registered mechanisms, such as that of a
+    live series, refuses a question that states an epsilon. `address` is that of the ledger, if it is not the default.
+    `unit` is the unit of privacy of an account on the dataset that is not opened yet.
+    """
+    names = sorted(ledger.names_of_data(dataset))
+    statuses = [status for name in names for status in ledger.accounts(dataset=name)]
+    usable = [status.name for status in statuses if status.state == "open" and status.kind == "filter"]
+    if usable:
+        return f"write: {' or '.join(f'--account {quote(name)}' for name in usable[:_SHOWN])}"
+    cap = ledger.cap(dataset)
+    units = {unit, *(status.unit for status in statuses), USER if cap is None else cap.unit} - {USER}
+    taken = {status.name for status in ledger.accounts()}
+    numbered = (f"{dataset}-account{number}" for number in count(2))
+    account = next(name for name in chain([f"{dataset}-account"], numbered) if name not in taken)
+    protected = f" --unit {quote(min(units))}" if units else ""
+    place = f" --ledger {quote(address)}" if address and "://" not in address else ""
+    return (
+        f"ask with --account {quote(account)} after you open it; write: setwise ledger open {quote(account)} --filter "
+        f"--epsilon 1 --delta 1e-6 --dataset {quote(dataset)}{protected}{place}"
+    )
 
 
 def shut_out_note(ledger: "Ledger", account: str, dataset: str) -> str:
@@ -88,16 +105,20 @@ def shut_out_note(ledger: "Ledger", account: str, dataset: str) -> str:
 
     The result is "" if there are no such accounts, or if the ledger has accounts for the dataset already.
     """
-    if not dataset or ledger.accounts(dataset=dataset, most=1):
-        return ""
-    others = [status.name for status in ledger.accounts(dataset="") if status.state == "open"]
-    if not others:
-        return ""
-    named = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else "")
-    return (
+    named = shut_out_names(ledger, dataset)
+    return named and (
         f"questions about {dataset} are now paid by accounts that were opened for it only, and no longer by {named}: "
         f"ask them with --account {quote(account)}"
     )
+
+
+def shut_out_names(ledger: "Ledger", dataset: str) -> str:
+    """Return the names of the accounts that no longer pay for `dataset` once an account is opened for it, or ""."""
+    if not dataset or ledger.accounts(dataset=dataset, most=1):
+        return ""
+    others = [status.name for status in ledger.accounts(dataset="") if status.state == "open"]
+    more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
+    return ", ".join(others[:_SHOWN]) + more
 
 
 _SHOWN = 3

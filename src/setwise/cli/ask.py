@@ -304,7 +304,7 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
         except InvalidParameter as error:
             if not error.needed_dataset:
                 raise
-            advice = account_advice(ledger, error.needed_dataset)
+            advice = account_advice(ledger, error.needed_dataset, common.ledger or "")
             raise InvalidParameter(f"{error}; {advice}") from None
 
 

@@ -2,11 +2,13 @@
 
 import inspect
 import math
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from setwise.cli import options, output
+from setwise.cli.account_output import account_advice, shut_out_names
 from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words
 from setwise.cli.ledger import DEFAULT_LEDGER, LedgerUrl, existing_ledger, open_ledger
 from setwise.cli.output import AsJson
@@ -36,6 +38,7 @@ State = Annotated[
 
 def open_series(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
     """Open a series of user counts and charge it once for all of its periods; print how close its numbers will be."""
+    from setwise.analytics.engines.connect import location_of
     from setwise.live.series import open_live
 
     as_json, preview = arguments.pop("as_json"), arguments.pop("preview")
@@ -50,8 +53,21 @@ def open_series(**arguments: Any) -> None:  # noqa: ANN401 - each of its own typ
     defaults = {"encoding": "utf-8", "skip_lines": 0, "quote": '"'}
     source = {name: value for name, value in source.items() if value is not None and value != defaults.get(name)}
     arguments["late_days"] = arguments.pop("late")
-    with open_ledger(options.ledger_url(arguments.pop("ledger"))) as ledger:
+    address = arguments.pop("ledger")
+    with open_ledger(options.ledger_url(address)) as ledger:
+        dataset, named = "", ""
+        if arguments["account"] is None:
+            location = location_of(arguments["table"], source.get("engine") or "duckdb", source.get("table"))
+            dataset = arguments["dataset"] or location.name
+            named = shut_out_names(ledger, dataset)
         series = open_live(ledger, **arguments, source=source, preview=preview)
+        if named:
+            advice = account_advice(ledger, dataset, address or "", series.terms.unit)
+            print(
+                f"note: the series' own account is for {dataset}, and from its opening on only accounts for {dataset} "
+                f"pay for other questions about {dataset}, no longer {named}; {advice}",
+                file=sys.stderr,
+            )
         _show_opening(series, as_json=as_json, preview=preview)
 
 
