@@ -515,3 +515,39 @@ def test_letters_before_digits_are_no_unit(written: str, plain: bool, setwise: C
     assert refused.returncode
     assert "beside them" not in refused.stderr
     assert "python3 -c" not in refused.stderr
+
+
+SECOND_TABLES = {
+    "fewer rows": "\nshop,town,manager\nA,Rome,u1\n",
+    "numbers below": "\nshop,town,total\nA,Rome,5\nB,Oslo,7\n",
+    "a line of separators": ",,\nshop,town,manager\nA,Rome,u1\n",
+}
+
+
+@pytest.mark.parametrize("kind", SECOND_TABLES)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_second_table_below_a_blank_line_is_cut_off_by_the_command(
+    kind: str, end: str, setwise: Command, tmp_path: Path
+):
+    """Rows of a table of shops, below the table that was asked, counted as rows of it, without a word."""
+    path = tmp_path / "two.csv"
+    text = table(plain) + SECOND_TABLES[kind]
+    path.write_text(text.replace("\n", end), newline="")
+    assert "looks like the header of another table, 'shop,town," in setwise("check", path).stdout
+    refused = setwise("count", path, *PAID[:4], "--json")
+    assert refused.returncode
+    assert f"head -n {text[: text.index('shop,')].count(chr(10))} " in refused.stderr
+    done = pasted(setwise, refused)
+    assert json.loads(done.stdout[done.stdout.find('{"') :])["items"][0]["count"] == pytest.approx(400, abs=1)
+    assert_counts(ask(setwise, tmp_path / "two.clean.csv"))
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["\nu7,Oslo,5\nu8,Oslo,5\n", "\nsmith,Oslo,unknown\nu8,Oslo,5\n", "\nSource: register\n", '\nu9,"A\n\nB,C,b\n",7\n'],
+)  # fmt: skip
+def test_rows_and_remarks_below_a_blank_line_are_no_second_table(end: str, setwise: Command, tmp_path: Path):
+    path = tmp_path / "one.csv"
+    path.write_text(table(plain) + end)
+    assert "another table" not in setwise("check", path).stdout
+    assert "another table" not in setwise("count", path, *PAID[:4]).stderr

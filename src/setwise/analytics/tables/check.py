@@ -39,7 +39,7 @@ from setwise.analytics.tables.clean_copies import (
     with_unwrapped_lines,
 )
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.lost_csv import undecoded_cells
+from setwise.analytics.tables.lost_csv import second_table, undecoded_cells
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, mixed_numbers_sentence
 from setwise.analytics.tables.scan_notes import CopyCommand, command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
@@ -83,7 +83,7 @@ class TableCheck:
     - `commas` are columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
     - `doubtful` has, by text column, words that may mean an empty cell or be values, such as NA.
     - `remarks` are further sentences, such as about numbers with signs beside them, or a last line with a total.
-    - `forms` has, by column, the form of numbers that are written in one that is not read, such as $5 or 5-.
+    - `forms` has, by column, the form of numbers that queries cannot read, such as $5, or 5- for -5.
     """
 
     source: str
@@ -347,9 +347,10 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
 
 
 def _divided_otherwise(file: TableFile, csv: CsvOptions) -> str:
-    """Return a sentence with a command that copies `file`, if no option divides its lines into cells; else "".
+    """Return a sentence with a command that copies `file`, if the copy can be divided into cells and the file cannot.
 
-    `csv` says how the file is written.
+    Such a file has quotes around whole lines, or several blanks between cells. For other files the result is "". `csv`
+    says how the file is written.
     """
     if copy := with_unwrapped_lines(file, csv):
         return f"{UNWRAPPED}{copy}"
@@ -364,13 +365,16 @@ def _number_forms(
     options: CsvOptions,
     files: Sequence[TableFile],
 ) -> dict[str, NumberForm]:
-    """Return, by name, the form of those columns of text whose numbers are written in one that is not read.
+    """Return the columns of text whose numbers are written in a form that is not read, each with this form, by name.
+
+    Such a form is $5, or 5- for -5.
 
     - `samples` has sampled cells of each column, and `kinds` the kind of each column, by name.
     - `user` is the user column, which has no numbers, or None.
     - `options` say how the text `files` are written.
 
-    All columns with signs such as $ beside numbers share one sentence, because one command takes the signs out of all.
+    A form has a sentence for the data holder, which ends with a command that writes a readable copy. All columns with
+    signs such as $ beside numbers have one sentence together, because one command takes the signs out of all of them.
     """
     texts = [name for name in samples if kinds[name] is Kind.TEXT and name != user]
     file = files[0] if len(files) == 1 else None
@@ -410,7 +414,7 @@ def _remarks(
     write, texts = command_line, [name for name in samples if kinds[name] is Kind.TEXT]
     notes = user_notes(table, user, kinds, options, files, write, is_csv=True)
     noted = {word for note in notes for word in note.options}
-    remarks = [note.text for note in notes]
+    remarks = [note.text for note in (*second_table(files, options), *notes)]
     remarks.append(total_line_note(files[-1], options, noted))
     if user is not None:
         remarks.append(shortened_users(user, samples.get(user, ())))

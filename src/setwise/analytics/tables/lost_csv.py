@@ -1,16 +1,20 @@
-"""Notes for the data holder about lines of CSV files that are no records, and about cells that are not text.
+"""Notes for the data holder about lines of CSV files that are no rows of the table, and about cells that are not text.
 
 Such lines are mended by a shell command, and cells in another encoding are read by an option.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from shlex import quote
 
 from setwise.analytics.engines.csv_format import UTF_16, codec_name
 from setwise.analytics.engines.files import CsvOptions, open_csv
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.tables.clean_copies import (
     UNWRAPPED,
+    can_be_copied,
+    copy_of,
     with_doubled_quotes,
     with_full_lines,
     with_line_feeds,
@@ -18,18 +22,19 @@ from setwise.analytics.tables.clean_copies import (
     with_unwrapped_lines,
 )
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, command_line
-from setwise.analytics.tables.sniffing import sniff
+from setwise.analytics.tables.sniffing import open_file, read_sample, sniff, split_rows
 from setwise.analytics.tables.text_encodings import is_decodable, scan_encoding
+from setwise.analytics.tables.user_cells import USER_NULL_WORDS
 
 MOST_LOST = 0.1
 """The share of a file's lines, or of a column's cells, from which on a question that would not read them is refused."""
 
 
 def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter) -> list[ScanNote]:
-    """Return a note about lines of CSV files that are left out because they are malformed records, in a list.
+    """Return a list with a note if lines of CSV files are left out because they are malformed records; else [].
 
-    The note says how many there are; blank lines are not counted. The list is empty if all lines can be read. `csv`
-    says how the files are written, and `write` turns the options that the note suggests into text.
+    The note says how many there are; blank lines are not counted. `csv` says how the files are written, and `write`
+    turns the options that the note suggests into text.
     """
     opened = open_csv(files, csv.format_of(csv.suffix_of(files[0])))
     counts = [file.count_lines() for file in opened]
@@ -74,6 +79,117 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
         return [ScanNote(f"{text}; a copy that is read: {copy}", mostly_unreadable=True, copy_command=copy)]
     text = f"none of its {total:,} lines is a record {malformed}: {remedy}"
     return [ScanNote(text, mostly_unreadable=True, is_unsolved=is_unsolved)]
+
+
+_BLOCK = 2**22
+"""Bytes that are read at a time."""
+_LONGEST_LINE = 2**16
+"""Bytes in which the lines after a blank line are looked for."""
+_ENOUGH_ROWS = 1_000
+"""Rows of the first table that suffice to tell which of its columns have numbers."""
+_MOST_SHOWN = 80
+"""The most characters of a line that a note shows."""
+_VALUE = re.compile(r"[-+(]?[^\w\s]? ?[0-9].*")
+"""The regular expression of a cell that begins as a number, an amount of money, a date or a time does."""
+
+
+def second_table(files: Sequence[TableFile], csv: CsvOptions) -> list[ScanNote]:
+    """Return a list with a note if a second table follows the first one in a file, below a blank line; else [].
+
+    The lines of the second table would count as rows of the first. A second table is taken for one if the line after
+    the blank line looks like a header, and if more lines follow it (see `_is_other_header`).
+
+    `csv` says how the `files` are written. The note has a shell command that writes a copy of the first table alone, if
+    there is one file, and if a command can copy it.
+    """
+    for file in files:
+        form = csv.format_of(csv.suffix_of(file))
+        found = _line_of_second_table(file, csv)
+        if found is None:
+            continue
+        number, line = found
+        named = "" if len(files) == 1 else f" of {file}"
+        text = (
+            f"line {number:,}{named} follows a blank line and looks like the header of another table, "
+            f"{line.replace(form.mark, form.separator)[:_MOST_SHOWN]!r}, but the lines from there on count as rows"
+        )
+        copy = ""
+        if len(files) == 1 and can_be_copied(file, csv.encoding):
+            copy = f"head -n {number - 1} {quote(str(file))} > {quote(copy_of(file))}"
+        remedy = f"a copy that ends before it: {copy}" if copy else "write each table in a file of its own"
+        return [ScanNote(f"{text}: {remedy}", mostly_unreadable=True, copy_command=copy, is_unsolved=not copy)]
+    return []
+
+
+def _line_of_second_table(file: TableFile, csv: CsvOptions) -> tuple[int, str] | None:
+    """Return (number, text) of the first line that looks like the header of a second table; None if no line does.
+
+    The number counts all lines of the `file` from 1. A blank line may have separators alone. A blank line within a
+    quoted cell is left out. `csv` says how the file is written.
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    above = csv.skip_lines + (csv.columns is None)
+    mark = re.escape(form.mark.encode())
+    blank = re.compile(rb"\n(?:[ \r" + mark + rb"]*\n)+(?=[^\n])")
+    lines = quotes = 0
+    rows: list[list[str]] = []
+    sample: list[str] = []
+    text = b""
+    with form.open_converted(open_file(file), file.name) as opened:
+        while True:
+            block = opened.read(_BLOCK)
+            text += block
+            done, kept = 0, len(text) - _LONGEST_LINE
+            for match in blank.finditer(text):
+                if block and match.end() > len(text) - _LONGEST_LINE:
+                    kept = min(kept, match.start())
+                    break
+                lines += text.count(b"\n", done, match.end())
+                quotes += text.count(b'"', done, match.end())
+                done = match.end()
+                end = text.find(b"\n", done, done + _LONGEST_LINE)
+                if lines <= above or quotes % 2 or end < 0 or not text[end : end + _MOST_SHOWN].strip():
+                    continue
+                if re.search(rb"[0-9]", text[done:end]):  # no header, and a file may have many blank lines
+                    continue
+                sample = sample or read_sample(file, form).splitlines(keepends=True)[above:]
+                if len(rows) < _ENOUGH_ROWS:
+                    rows = [row for row, _ in split_rows(sample[: lines - above], form.mark)]
+                header = text[done:end].decode("utf-8", "replace").strip()
+                if _is_other_header(split_rows([header], form.mark)[0][0], rows):
+                    return lines + 1, header
+            if not block:
+                return None
+            kept = max(done, kept)
+            lines += text.count(b"\n", done, kept)
+            quotes += text.count(b'"', done, kept)
+            text = text[kept:]
+
+
+def _is_other_header(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the line with these `cells`, below a blank line, looks like the header of another table.
+
+    `rows` are rows above it, of which some column has numbers, dates or times. The line looks like a header if it has
+    words alone, at least two and all different, no word that means an empty cell, a word in that column, and no word
+    that stands in its column above. Empty cells at the end of the line are not looked at.
+
+    >>> _is_other_header(["shop", "city"], [["Ada", "14"]]), _is_other_header(["Bob", "15"], [["Ada", "14"]])
+    (True, False)
+    """
+    words = [*cells]
+    while words and not words[-1]:
+        words.pop()
+    if len({*words}) < max(2, len(words)) or any(
+        not word or re.search("[0-9]", word) or word in USER_NULL_WORDS for word in words
+    ):
+        return False
+    columns = [[row[place] for row in rows if len(row) > place and row[place]] for place in range(len(words))]
+    if any(word in column for word, column in zip(words, columns, strict=True)):
+        return False
+    return any(
+        column and sum(_VALUE.fullmatch(cell) is not None for cell in column) >= (1 - MOST_LOST) * len(column)
+        for column in columns
+    )
 
 
 def undecoded_cells(

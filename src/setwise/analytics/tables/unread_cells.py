@@ -31,7 +31,7 @@ from setwise.analytics.tables.clean_copies import (
     signs_note,
 )
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.lost_csv import MOST_LOST, lost_lines, undecoded_cells
+from setwise.analytics.tables.lost_csv import MOST_LOST, lost_lines, second_table, undecoded_cells
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, bounds_sentence, examples
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import stands_in_single_quotes
@@ -98,7 +98,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     if is_text and stands_in_single_quotes(files[0], csv):
         quotes = "cells stand in single quotes, which would be read as part of them, and separators in them divide them"
         return [ScanNote(f"{quotes}: {write(['--quote', 'single'])} reads them", mostly_unreadable=True)]
-    lines = lost_lines(files, csv, write) if is_text else []
+    lines = [*second_table(files, csv), *lost_lines(files, csv, write)] if is_text else []
     raw = untyped_table(source, table.table_name, csv)
     if not lines and not has_rows(raw):
         return [ScanNote(f"{NO_ROWS}, and an answer would be noise alone")]
@@ -330,8 +330,9 @@ class _ColumnScan:
     def compared_note(self, name: str, question: str) -> ScanNote | None:
         """Return a note if the text column `name`, which `question` compares by order, has numbers or dates; else None.
 
-        Such a comparison goes wrong: as text, 900 is greater than 1000. The note states what reads the cells as numbers
-        or dates. The question is to be refused unless the cells and constants stand in the same order as text.
+        Such a comparison goes wrong: as text, 900 is greater than 1000. The note states options with which the cells
+        are read as numbers or dates, or a command that writes a copy of the file with plain ones. It refuses the
+        question, unless the order of the cells and constants as text is their order as numbers or dates.
         """
         cells, csv, write = self._samples[name], self._table.csv, self._table.write
         constants = ordered_constants(name, question)
@@ -476,10 +477,11 @@ def _milliseconds_note(name: str) -> ScanNote:
 
 
 def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
-    """Return a note for each column of a table in memory that has Python objects which are read as null.
+    """Return a note for each column of a pandas `frame` with objects that are not read, such as floats among texts.
 
-    `frame` is the table. A pandas column of Python objects is read as text, so that floats and datetimes in it are
-    skipped. Only columns that `question`, the text of the query, names have a note.
+    A column of Python objects is read as text. Those of its objects that do not become text, such as floats and
+    datetimes, are read as null, so that a question skips them. Notes are returned only for columns whose names occur in
+    `question`, the text of the query. The result is empty if `frame` is not a pandas data frame.
     """
     from setwise.analytics.engines.duckdb.arrow_cells import count_skipped_objects
 
@@ -496,10 +498,13 @@ def _skipped_objects(frame: object, question: str) -> list[ScanNote]:
 
 
 def _with_constants(name: str, question: str, kind: Kind, guess: Guess) -> str:
-    """Return a phrase that says with what `question` has to compare the column `name` once it is read as `kind`.
+    """Return a phrase that says how to change constants in `question` once the column `name` is read as `kind`.
 
-    The phrase is "" if the constants of the question can stay as they are, or if `guess`, which says how the cells seem
-    to be written, has several formats of dates.
+    For example "; compare them with '2024-06-01' in place of '6/1/2024' then". These are the constants with which the
+    question compares the column by <, > or BETWEEN.
+
+    The phrase is "" if no constant has to change, or if more than one date format fits the cells. `guess` says how the
+    cells seem to be written.
     """
     changed = {f"'{old}'": plain_constant(old, kind, guess.grammar) for old in ordered_constants(name, question)}
     phrases = [f"{new} in place of {old}" for old, new in changed.items() if new != old]
