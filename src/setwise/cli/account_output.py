@@ -78,9 +78,13 @@ def print_status(status: "AccountStatus", *, as_json: bool) -> None:
 def account_advice(ledger: "Ledger", dataset: str, address: str = "", unit: str = USER) -> str:
     """Return what to paste so that an account of `dataset` pays: its option, or the command that opens one.
 
-    Only accounts with an (epsilon, delta) budget are proposed. An account of registered mechanisms, such as that of a
-    live series, refuses a question that states an epsilon. `address` is that of the ledger, if it is not the default.
-    `unit` is the unit of privacy of an account on the dataset that is not opened yet.
+    If the dataset has open accounts with an (epsilon, delta) budget, this is --account with the names of some. Accounts
+    of registered mechanisms, such as that of a live series, are left out, because they refuse a question that states an
+    epsilon. If no account is left, it is a `setwise ledger open` command, with a name that no account has.
+
+    - `address` is that of the ledger, if it is not the default.
+    - `unit` is the unit of privacy of the new account. If it is "user", but the cap (joint budget) or accounts of the
+      dataset protect another unit, it is that unit.
     """
     names = sorted(ledger.names_of_data(dataset))
     statuses = [status for name in names for status in ledger.accounts(dataset=name)]
@@ -101,9 +105,11 @@ def account_advice(ledger: "Ledger", dataset: str, address: str = "", unit: str 
 
 
 def shut_out_note(ledger: "Ledger", account: str, dataset: str) -> str:
-    """Return a note that the accounts for no dataset do not pay for `dataset` once `account` is open for it, or "".
+    """Return a note for the holder of `account`, the first account for `dataset`: which accounts no longer pay for it.
 
-    The result is "" if there are no such accounts, or if the ledger has accounts for the dataset already.
+    Accounts that were opened for no dataset may pay for any data, but only until an account is opened for the dataset
+    of these data. The result is "" if there are no accounts without a dataset, or if the ledger has accounts for the
+    dataset already.
     """
     named = shut_out_names(ledger, dataset)
     return named and (
@@ -113,7 +119,11 @@ def shut_out_note(ledger: "Ledger", account: str, dataset: str) -> str:
 
 
 def shut_out_names(ledger: "Ledger", dataset: str) -> str:
-    """Return the names of the accounts that no longer pay for `dataset` once an account is opened for it, or ""."""
+    """Return the names of the accounts that stop paying for `dataset` once its first account is opened, or "".
+
+    These are the open accounts that were opened for no dataset. Only a few names are returned, and the number of
+    others. The result is "" also if the ledger has accounts for the dataset already.
+    """
     if not dataset or ledger.accounts(dataset=dataset, most=1):
         return ""
     others = [status.name for status in ledger.accounts(dataset="") if status.state == "open"]

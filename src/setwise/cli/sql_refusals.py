@@ -25,11 +25,14 @@ _USER_WORDS = re.compile(r"user|customer|client|person|people|patient|member|sub
 
 
 def no_user(text: str, tables: dict[str, str], engine: str, *, is_paid: bool) -> InvalidParameter:
-    """Return the error for the SQL statement `text`, which does not say which column identifies users.
+    """Return the error for the SQL statement `text` if nothing says which column tells users apart.
 
-    The message lists the table's columns, unless the table cannot be opened, and the options to add. `tables` maps the
-    names given with --table to paths, and `engine` reads these tables. `is_paid` says whether an account or a budget
-    was given; if not, the message asks for a budget, too.
+    The message says which options to add, and lists the columns of the statement's table, unless the table cannot be
+    opened.
+
+    - `tables` maps the names given with --table to paths.
+    - `engine` is the engine that reads these tables.
+    - `is_paid` says whether an account or a budget was given. If not, the message asks for a budget, too.
     """
     schema = schema_of(text, tables, engine)
     names = () if schema is None else schema.names

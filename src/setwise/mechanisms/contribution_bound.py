@@ -155,8 +155,9 @@ class ContributionSearch:
     def ends(self) -> tuple[int, ...]:
         """The upper ends of the bins, smallest first, in groups (or rows) per user.
 
-        A bin is a range of numbers of groups (or rows); a user is sorted into a bin by how many groups (or rows) the
-        user has.
+        Each bin has a number of users. A user with exactly as many groups (or rows) as the end of a bin is counted in
+        this bin, and a user between two ends partly in each of the two bins. A user beyond the last end is counted in
+        the last bin.
         """
         below = [2**power for power in range(self.most.bit_length()) if 2**power < self.most]
         above = [self.most]

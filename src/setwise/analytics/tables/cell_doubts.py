@@ -235,7 +235,7 @@ def stored_time_sentence(
 
 
 def _match(cells: Sequence[str], pattern: str, share: float = ENOUGH) -> bool:
-    """Return whether at least the `share` of the filled cells in `cells` match `pattern`; False if no cell is filled.
+    """Return whether at least the fraction `share` of the filled `cells` matches `pattern`; False if none is filled.
 
     `pattern` is a regular expression of a whole cell. Words for an empty cell, such as NULL, count as not filled.
     """
@@ -288,7 +288,10 @@ def _in_english(text: str, months: Mapping[str, str]) -> str:
 
 
 def _reads_more(cells: Sequence[str], changed: Callable[[str], str]) -> bool:
-    """Return whether at least 90% of the filled `cells` are dates that are read only after `changed` was applied."""
+    """Return whether at least 90% of the filled `cells` can be read as dates once `changed` was applied to them.
+
+    False if this many can be read without the change, too, so that it is not needed.
+    """
     filled = _filled(cells)
     plain = [changed(text) for text in filled]
     if plain == filled or not _match(cells, ".*[0-9].*"):

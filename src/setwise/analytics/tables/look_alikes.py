@@ -95,7 +95,7 @@ def _counted_text(name: str, question: str) -> str:
 
 
 def _values(column: "LookAlikes") -> str:
-    """Return the beginning of a sentence about the values that `column` writes in several ways."""
+    """Return the beginning of a sentence on values that `column` writes in several ways: "2 values of 'city' are"."""
     number = "1 value" if column.values == 1 else f"{column.values:,} values"
     return f"{number} of {column.name!r} {'is' if column.values == 1 else 'are'}"
 

@@ -246,8 +246,8 @@ _MOST_WORDS = 3
 def mixed_numbers_sentence(name: str, cells: Sequence[str]) -> str:
     """Return a sentence if half or more of the sampled `cells` of a text column are numbers, but not all; else "".
 
-    Such a column is read as text. The sentence states the option that reads the column `name` as numbers; a sum then
-    skips the other cells, such as unknown. `cells` are different from each other.
+    A column with cells such as 12 and unknown is read as text. The sentence states the option that reads the column
+    `name` as numbers, and skips the other cells. No two `cells` are equal.
     """
     filled = [text for cell in cells if (text := cell.strip(BLANKS)) and text not in NULL_WORDS]
     others = [text for text in filled if not is_readable(text, Kind.FLOAT, CellGrammar())]

@@ -33,7 +33,11 @@ _MOST_TEXTS = 50
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A table of a join: what is to be scanned (`scanned`), the `table` as DuckDB reads it, and its columns."""
+    """A table that a question joins, opened to look up its keys.
+
+    - `scanned` says where the table is and how its cells are to be read.
+    - `table` is the table as DuckDB reads it, and `schema` has its columns.
+    """
 
     scanned: TableToScan
     table: "DuckDBTable"
@@ -89,7 +93,10 @@ def _pair(opened: Mapping[str, _Opened], named: str | None, column: str) -> tupl
 
 
 def _open(scanned: TableToScan, types: Mapping[str, Kind]) -> _Opened:
-    """Return the table `scanned` as a question reads it, with the columns in `types` converted to these types, too."""
+    """Return the table `scanned`, opened as a question reads it, with its columns converted to the declared kinds.
+
+    `types` has further kinds by column name, such as those that the question needs. A declared kind takes precedence.
+    """
     from setwise.analytics.engines.duckdb.cell_counts import column_names
     from setwise.analytics.engines.duckdb.instances import scanning
     from setwise.analytics.engines.duckdb.opening import duckdb_table, untyped_table

@@ -63,10 +63,10 @@ class KeyCount:
     """Exact counts (no noise) of the keys of a table, and of those that a joined table has, too.
 
     - `keys` is the number of different keys without null, and `rows` the number of rows with them.
-    - `met_keys` and `met_rows` count those that the joined table has.
-    - `near` counts the other keys that are like a key of the joined table: they differ from it only in case, blanks,
-      zeros or characters that are not seen. It is None if there are none, or if the key has several columns or is no
-      text.
+    - `met_keys` and `met_rows` are the numbers of those keys and rows whose key the joined table has.
+    - `near` has counts of the keys that the joined table has only in another spelling: with other case, blanks or
+      zeros, or without invisible characters. It is None if there are none, if a key has several columns, or if a column
+      of the key is not text.
     """
 
     keys: int

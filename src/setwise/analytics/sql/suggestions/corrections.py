@@ -105,10 +105,11 @@ def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
 
 
 def _about_same_users(tree: exp.Expr, user: str) -> Iterator[str]:
-    """Yield one SQL text: the statement `tree` with its joins, window functions and subqueries limited to one user.
+    """Yield one SQL text: the statement `tree` with joins, window functions and subqueries that compare users.
 
-    They then combine only rows of the same user, as it is required over private rows. `user` is the user column. Yields
-    nothing if `tree` needs no change for this.
+    Over private rows, joins, window functions and subqueries are accepted only if they combine rows of the same user.
+    The text has further conditions and PARTITION BY clauses with the user column, `user`. Yields nothing if `tree`
+    needs no change for this.
     """
     about_users = tree.copy()
     for select in list(about_users.find_all(exp.Select)):
@@ -503,8 +504,8 @@ def _rewrite_select(select: exp.Expr, user: str) -> None:
 def _is_listed(select: exp.Expr, *kinds: type[exp.Expr]) -> bool:
     """Return whether `select` is the subquery of a condition of one of these `kinds`, such as IN and EXISTS.
 
-    Corrections change less in such a subquery: they keep the columns of a subquery of IN or EXISTS, and the ORDER BY
-    and LIMIT of a subquery of IN.
+    Callers change less in such a subquery than in other ones, because its condition needs it as it is: they keep the
+    columns of a subquery of IN or EXISTS, and the ORDER BY and LIMIT of a subquery of IN.
     """
     parent = select.parent.parent if isinstance(select.parent, exp.Subquery) else select.parent
     return isinstance(parent, kinds)
@@ -579,8 +580,9 @@ def _keep_countable(select: exp.Expr) -> None:
 def _simplest(tree: exp.Expr, user: str) -> Iterator[str]:
     """Yield the simplest suggestions: SQL texts that count the distinct users of one table that the statement reads.
 
-    `tree` is the syntax tree of the statement, and `user` the user column. Every table gives a count of all its users.
-    If the statement groups by columns of the table, a count of users per group comes before it.
+    There is one such text for every table, a count of all its users. If the statement groups by columns of the table, a
+    count of users per group is yielded before it. `tree` is the syntax tree of the statement, and `user` the user
+    column.
     """
     common = {each.alias.lower() for each in tree.find_all(exp.CTE)}
     tables = [each for each in tree.find_all(exp.Table) if each.name.lower() not in common]

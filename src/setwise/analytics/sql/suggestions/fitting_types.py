@@ -37,7 +37,10 @@ _TIME_FUNCTIONS = frozenset(
 
 
 def fitting_statement(text: str, schema_of: Callable[[str], Schema | None]) -> tuple[str, str] | None:
-    """Return (condition, statement): `text` with constants and times that fit the types of its columns, or None.
+    """Return (condition, statement); the statement is `text` with constants and times that fit its columns. Or None.
+
+    For example, age = '4' becomes age = 4, and DATE_TRUNC('day', time) becomes DATE_TRUNC('day', TO_TIMESTAMP(time)) if
+    the column time has integers.
 
     `condition` says when the statement is right, as in "if time counts seconds since 1970", or is "" if it always is.
     `schema_of` returns the columns of a table by its name. The result is None if nothing in `text` needs a change, or
@@ -66,8 +69,9 @@ def fitting_statement(text: str, schema_of: Callable[[str], Schema | None]) -> t
 
 
 def _replace_constants(tree: exp.Expr, kinds: Mapping[str, Kind | None]) -> bool:
-    """Replace, in `tree`, text constants beside columns of numbers or truth values; return whether any was replaced.
+    """Replace constants in `tree` that are compared with columns of another kind; return whether any was replaced.
 
+    For example, age = '4' becomes age = 4. Columns of numbers get numbers, and columns of truth values TRUE and FALSE.
     `kinds` has the kinds of columns, by name in lower case.
     """
     pairs = [

@@ -93,8 +93,8 @@ def _without_time_zones(tree: exp.Expr) -> exp.Expr | None:
 def _whole_groups(tree: exp.Expr) -> exp.Expr | None:
     """Return `tree`, changed in place, with FLOOR(x / 10) in place of each quotient such as x / 10 in GROUP BY.
 
-    Almost every row would be a group of its own if rows were grouped by the quotient. Equal quotients elsewhere in the
-    statement are replaced, too. Returns None if it groups by no quotient.
+    A quotient is a fraction, so that almost every row would be a group of its own. Equal quotients elsewhere in the
+    statement are replaced, too. Returns None if GROUP BY of the statement has no quotient.
     """
     if not isinstance(tree, exp.Select):
         return None
