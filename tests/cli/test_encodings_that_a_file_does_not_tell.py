@@ -102,3 +102,37 @@ def test_control_characters_of_a_wrong_encoding_are_not_printed(tmp_path: Path):
     message = str(ask(write(tmp_path, "cp1250", POLISH)).exception)
     assert "--encoding iso8859-2 reads Łód\ufffd" in message
     assert not any("\x7f" <= character < "\xa0" for character in message)
+
+
+SIGNS = [
+    "{},00 €",
+    "€{}",
+    "€ {}",
+    "{}° N",
+    "{} °C",
+    "{}°F",
+    "£{}",
+    "§ {}",
+    "{}²",
+    "{} m²",
+    "±{}",
+    "{}\xa0000,00\xa0€",
+    "{}º",
+    "{} µg",
+]
+
+
+@pytest.mark.parametrize("written", SIGNS)
+def test_signs_beside_numbers_are_no_letters_of_another_script(written: str, tmp_path: Path):
+    """A file of ships with ° was read as Cyrillic, and kept so; amounts in € were offered as Ç, Ä and А."""
+    path = tmp_path / "signs.csv"
+    path.write_text("who,v\n" + "".join(f"{user},{written.format(user)}\n" for user in range(50)), encoding="cp1252")
+    found = json.loads(run("check", path, "--json").stdout)
+    assert found["options"][found["options"].index("--encoding") + 1] == "cp1252"
+
+
+@pytest.mark.parametrize(("encoding", "words"), [("cp1251", ["да", "нет"]), ("cp1253", ["Αθήνα", "Πάτρα"])])
+def test_words_of_another_script_are_read_in_it(encoding: str, words: list[str], tmp_path: Path):
+    path = tmp_path / "short.csv"
+    path.write_text("who,v\n" + "".join(f"{user},{words[user % 2]}\n" for user in range(50)), encoding=encoding)
+    assert encoding in json.loads(run("check", path, "--json").stdout)["options"]

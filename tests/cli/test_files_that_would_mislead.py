@@ -544,7 +544,7 @@ def test_a_second_table_below_a_blank_line_is_cut_off_by_the_command(
 
 @pytest.mark.parametrize(
     "end",
-    ["\nu7,Oslo,5\nu8,Oslo,5\n", "\nsmith,Oslo,unknown\nu8,Oslo,5\n", "\nSource: register\n", '\nu9,"A\n\nB,C,b\n",7\n'],
+    ["\nu7,Oslo,5\nu8,Oslo,5\n", "\nsmith,Oslo,unknown\nu8,Oslo,5\n", "\nSource: us\n", '\nu9,"A\n\nB,C,b\n",7\n'],
 )  # fmt: skip
 def test_rows_and_remarks_below_a_blank_line_are_no_second_table(end: str, setwise: Command, tmp_path: Path):
     path = tmp_path / "one.csv"

@@ -33,8 +33,11 @@ _SHOWN_WORDS = 3
 _SHOWN_ENCODINGS = 3
 _USUAL_LETTERS = frozenset("éèàáíóúñçäöüßêôâîûëïãõåæøœоеаинтсрвлкмдпуяαεηιοντσςρπκλυ")
 _OTHER_LETTERS = frozenset("łąęśćźżńčšžěřůýťďňőűăâșțşţđğıİģķļņūīāēėįų")
-_SIGNS = frozenset("’‘“”„–—…•€£°§´`«»")
-"""Signs that stand beside words, but not within a word; the apostrophe also does."""
+_LONGEST_UNIT = 3
+"""The most characters of a unit that begins with a micro sign, such as that of micrograms."""
+_OTHER_SCRIPTS = frozenset({"CYRILLIC", "GREEK", "HEBREW", "ARABIC"})
+_SIGNS = frozenset("’‘“”„–—…•·€£¥°§´`«»±²³½¼¾©®\xa0")
+"""Signs that stand beside words or numbers, but not within a word; the apostrophe also does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,8 @@ def _ranked(words: Counter[bytes], high_bytes: frozenset[int]) -> tuple[Encoding
             continue
         decoded = tuple(word.decode(encoding) for word in words)
         score = sum(map(_plausibility, decoded)) / max(1, len(decoded))
+        if len(high_bytes) == 1 and any(_script(letter) in _OTHER_SCRIPTS for word in decoded for letter in word):
+            score -= 1.0  # one letter is no sign of another script in a file of Latin letters
         if decoded not in readings:
             readings[decoded] = (score, encoding)
     best = [encoding for _, encoding in sorted(readings.values(), key=lambda each: -each[0])[:_SHOWN_ENCODINGS]]
@@ -212,7 +217,11 @@ def _character_plausibility(word: str, place: int) -> float:
     sign or a capital within a word.
     """
     character = word[place]
-    before, after = word[place - 1 : place], word[place + 1 : place + 2]
+    before, after = word[max(0, place - 1) : place], word[place + 1 : place + 2]
+    if character in "\u00aa\u00ba\u00b5":  # ordinal signs stand at the end, as in 1\u00ba, and micro at the beginning
+        if character == "\u00b5" and len(word) <= _LONGEST_UNIT and not before:
+            return 1.0  # as in \u00b5g
+        return -1.0 if (before if character == "\u00b5" else after).isalpha() else 0.3
     if not character.isalpha():
         if character == "’" and before.isalpha() and after.isalpha():
             return 0.5
@@ -221,18 +230,20 @@ def _character_plausibility(word: str, place: int) -> float:
         return -2.0
     is_other = not _OTHER_LETTERS.isdisjoint((character, character.lower()))
     score = 1.0 if character.lower() in _USUAL_LETTERS else 0.9 if is_other else 0.4
-    if unicodedata.category(character) == "Lo" and _script(character) == "LATIN":  # such as the ordinal sign of 1ª
-        score = -1.0
     if character.isupper() and before.islower():
         score -= 2.0
     if character.islower() and before.isupper() and after.isupper():
+        score -= 1.0
+    if character.islower() and not before and after.isupper():
         score -= 1.0
     if any(_script(other) != _script(character) for other in word if other.isalpha()):
         score -= 2.0
     # No language writes three Latin letters with accents in a row, but words of another script consist of such bytes.
     if _script(character) == "LATIN" and re.search(r"[^\x00-\x7f]{3}", word[max(0, place - 2) : place + 3]):
         score -= 0.7
-    return score
+    # Beside numbers stand signs such as \u20ac and \u00b0, and hardly a letter alone.
+    is_alone = len(word) <= 2 and all(other > "\x7f" for other in word)
+    return min(score, 0.2 * score) if is_alone else score
 
 
 @cache
