@@ -142,6 +142,66 @@ def test_a_ratio_whose_numbers_are_not_both_cut_has_no_caution(column):
     assert CAUTION not in parse_sql(f"SELECT {column} AS share FROM flights", user="plane").advice
 
 
+NUMBERS = "SELECT carrier, SUM(delay) AS s, COUNT(*) AS n FROM flights GROUP BY carrier"
+SUMS = "SELECT carrier, SUM(delay) AS s FROM flights GROUP BY carrier"
+COUNTED = "SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier"
+AVERAGE = "AVG(delay) asks for a mean itself"
+WIDE = "State contribution_bounds_per_group => (low, high) for both numbers"
+
+
+@pytest.mark.parametrize(
+    ("statement", "instead"),
+    [
+        (f"WITH c AS ({NUMBERS}) SELECT carrier, s / n AS share FROM c", AVERAGE),
+        (f"SELECT carrier, ROUND(1.0 * s / NULLIF(n, 0), 2) AS share FROM ({NUMBERS}) c ORDER BY share DESC", AVERAGE),
+        (f"SELECT c.carrier, SAFE_DIVIDE(c.s, c.n) AS share FROM ({NUMBERS}) AS c", AVERAGE),
+        (f"WITH c AS ({NUMBERS}), d AS (SELECT * FROM c WHERE n > 10) SELECT s / n AS share FROM d", AVERAGE),
+        (
+            f"WITH d AS (WITH c AS ({NUMBERS}) SELECT carrier, s AS a, n AS b FROM c) SELECT a / b AS share FROM d",
+            AVERAGE,
+        ),
+        (f"WITH c AS ({NUMBERS}), d AS (SELECT carrier, s / n AS share FROM c) SELECT carrier, share FROM d", AVERAGE),
+        (f"WITH c(x, a, b) AS ({NUMBERS}) SELECT x, a / b AS share FROM c", AVERAGE),
+        (f"SELECT x, a / b AS share FROM ({NUMBERS}) AS c(x, a, b)", AVERAGE),
+        (f"WITH c AS ({NUMBERS}) SELECT SUM(s) / SUM(n) AS share FROM c", AVERAGE),
+        (f"WITH c AS ({NUMBERS}) SELECT carrier, s AS a, n AS b, a / b AS share FROM c", AVERAGE),
+        (f"WITH c AS ({NUMBERS} UNION ALL {NUMBERS}) SELECT s / n AS share FROM c", AVERAGE),
+        (
+            f"WITH a AS ({SUMS}), b AS ({COUNTED}) SELECT a.carrier, a.s / b.n AS share FROM a JOIN b USING (carrier)",
+            WIDE,
+        ),
+        (f"SELECT s / n AS share FROM ({SUMS}) a JOIN ({COUNTED}) b ON a.carrier = b.carrier", WIDE),
+        ("SELECT carrier, SUM(delay) / GREATEST(COUNT(*), 1) AS share FROM flights GROUP BY carrier", AVERAGE),
+        ("SELECT carrier, COALESCE(SUM(delay), 0) / COUNT(*) AS share FROM flights GROUP BY carrier", AVERAGE),
+    ],
+)
+def test_a_ratio_over_the_results_of_subqueries_says_so_too(statement, instead):
+    """A common table expression dropped the caution that the same ratio of two aggregates has."""
+    advice = parse_sql(statement, user="plane").advice
+    assert advice.count(f"share {CAUTION}") == 1
+    assert instead in advice
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH c AS (SELECT carrier, SUM(delay) AS s, COUNT(DISTINCT plane) AS n FROM flights GROUP BY carrier) "
+        "SELECT s / n AS share FROM c",
+        f"WITH c AS ({NUMBERS}) SELECT carrier, s / 60 AS share, n / (SELECT SUM(n) FROM c) AS part FROM c",
+        f"WITH c AS ({NUMBERS}) SELECT carrier, n, s FROM c",
+        f"WITH c AS ({COUNTED}) SELECT c.n / d.n AS share FROM c JOIN c AS d USING (carrier)",
+    ],
+)
+def test_a_number_of_users_or_a_constant_divides_without_a_caution(statement):
+    assert CAUTION not in parse_sql(statement, user="plane").advice
+
+
+def test_unions_of_unions_do_not_take_time_that_doubles_with_each_level():
+    levels = [f"c{n} AS (SELECT s, n FROM c{n - 1} UNION ALL SELECT s, n FROM c{n - 1})" for n in range(1, 40)]
+    statement = f"WITH c0 AS ({NUMBERS}), {', '.join(levels)} SELECT s / n AS share FROM c39"
+    assert f"share {CAUTION}" in parse_sql(statement, user="plane").advice
+
+
 QUANTILE = "PERCENTILE_CONT(delay, 0.9, contribution_bounds_per_row => (0, 320))"
 
 

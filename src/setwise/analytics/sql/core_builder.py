@@ -32,7 +32,7 @@ from setwise.analytics.sql.core import LARGEST_TOP, Core, Problems, SelectSource
 from setwise.analytics.sql.free.functions import check_aggregate
 from setwise.analytics.sql.free.intervals import released_table
 from setwise.analytics.sql.group_columns import GroupColumn, check_group, holds_times, may_be_null
-from setwise.analytics.sql.ratios import argument_of, argument_text, ratio_advice
+from setwise.analytics.sql.ratios import argument_of, argument_text, ratio_advice, released_column
 from setwise.analytics.sql.result import Output, unique_names
 from setwise.analytics.sql.row_values import Released, RowReader
 from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, short_text, unsupported
@@ -409,7 +409,8 @@ class CoreBuilder:
                         place = self._place(statistic)
                         computed = statistic.column in self._computed.values()
                         name = short_text(node) if computed else statistic_name(statistic)
-                        outputs.append((name if alias is None else alias + end, exp.column(f"s{place}")))
+                        column = released_column(node, statistic, place, self._aggregates, self._name)
+                        outputs.append((name if alias is None else alias + end, column))
                     continue
                 shown = self._over_released(node.copy(), alias, aliases=False)
                 self.advice += ratio_advice(node, alias, self._settings.user, self._aggregates)
@@ -458,7 +459,7 @@ class CoreBuilder:
         if is_aggregate(node):
             statistic = self._aggregates.statistic(node, alias or argument_text(node))
             self._note_argument(statistic, node)
-            return exp.column(f"s{self._place(statistic)}")
+            return released_column(node, statistic, self._place(statistic), self._aggregates, self._name)
         if isinstance(node, exp.Window):
             inner = node.this
             if isinstance(inner, exp.Anonymous | exp.Filter):

@@ -5,6 +5,8 @@ number than of the other, so that their ratio may be far from the exact ratio in
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, product
 
 from sqlglot import exp
 
@@ -13,6 +15,41 @@ from setwise.analytics.sql.aggregates import AggregateReader, is_aggregate
 from setwise.analytics.sql.clauses import own_nodes
 from setwise.analytics.sql.syntax import short_text
 from setwise.analytics.statistics import Distinct
+
+_CALL = "aggregate call"
+"""The key in `meta` of a column of released (noisy) rows under which the `_ReleasedCall` that it shows is kept."""
+
+
+_MOST_PAIRS = 100
+"""The most pairs of aggregate calls that are compared for one ratio, so that long UNIONs do not take long."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleasedCall:
+    """An aggregate call of a private query, whose noisy result is a column of released rows.
+
+    - `node` is the call as it is written, and `statistic` what it asks for.
+    - `has_one_row` is True if every user has at most one row in a group.
+    - `core` is the name of the private query.
+    """
+
+    node: exp.Expr
+    statistic: Statistic
+    has_one_row: bool
+    core: str
+
+
+def released_column(
+    node: exp.Expr, statistic: Statistic, place: int, aggregates: AggregateReader, core: str
+) -> exp.Column:
+    """Return the column of released (noisy) rows that shows the aggregate call `node`, and remember the call at it.
+
+    `statistic` is the statistic that the call asks for, at the index `place` of the private query named `core`.
+    `aggregates` has read the call.
+    """
+    column = exp.column(f"s{place}")
+    column.meta[_CALL] = _ReleasedCall(node, statistic, aggregates.has_one_row, core)
+    return column
 
 
 def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: AggregateReader) -> list[str]:
@@ -23,22 +60,125 @@ def ratio_advice(node: exp.Expr, alias: str | None, user: str, aggregates: Aggre
     aggregate calls.
     """
     advice = []
-    for part, whole in _ratios(node):
-        statistics = [aggregates.statistic(each, alias or argument_text(each)) for each in (part, whole)]
-        instead = _average_advice(part, whole, user)
-        if all(_cuts_users(each, has_one_row=aggregates.has_one_row) for each in statistics):
-            ratio = f"{short_text(part)} / {short_text(whole)}" if alias is None else alias
-            advice.append(
-                f"Caution: {ratio} divides two numbers that are bounded separately for each {user}, so it can be far "
-                "from the table's own ratio in either direction, and its interval does not allow for that."
-            )
-            instead = instead or (
-                "State contribution_bounds_per_group => (low, high) for both numbers so wide that hardly any "
-                f"{user} exceeds them{_distinct_advice(statistics[0], part) or _distinct_advice(statistics[1], whole)}."
-            )
-        if instead:
-            advice.append(instead)
+    for sides in _ratios(node):
+        part, whole = (_without_wrappers(side) for side in sides)
+        if is_aggregate(part) and is_aggregate(whole):
+            calls = [
+                _ReleasedCall(
+                    each, aggregates.statistic(each, alias or argument_text(each)), aggregates.has_one_row, ""
+                )
+                for each in (part, whole)
+            ]
+            name = f"{short_text(part)} / {short_text(whole)}" if alias is None else alias
+            advice += _advice_of(calls[0], calls[1], name, user)
     return advice
+
+
+def released_ratio_advice(tree: exp.Expr, user: str) -> list[str]:
+    """Return sentences of advice about ratios of released (noisy) numbers that come from subqueries of `tree`.
+
+    An example is s / n over a common table expression with the columns SUM(x) AS s and COUNT(x) AS n. `tree` is the
+    part of a statement that runs over released rows, and `user` the user column. Ratios of two aggregate calls of one
+    SELECT are left out, because `ratio_advice` has told of them.
+    """
+    advice: list[str] = []
+    for select in tree.find_all(exp.Select):
+        for selected in select.expressions:
+            for part, whole in _ratios(selected.unalias()):
+                if all(_CALL in _without_wrappers(side).meta for side in (part, whole)):
+                    continue
+                name = selected.alias or f"{short_text(part)} / {short_text(whole)}"
+                pairs = product(_calls_behind(part, select, set()), _calls_behind(whole, select, set()))
+                found = (
+                    _advice_of(*calls, name, user)
+                    for calls in islice(pairs, _MOST_PAIRS)
+                    if calls[0].node != calls[1].node  # a share of a total has the same bounds in both numbers
+                )
+                advice += next(filter(None, found), [])
+    return advice
+
+
+def _advice_of(part: _ReleasedCall, whole: _ReleasedCall, name: str, user: str) -> list[str]:
+    """Return sentences of advice about the ratio of the calls `part` and `whole`; [] if it cannot mislead.
+
+    `name` is the name of the ratio in the result, and `user` the user column.
+    """
+    advice = []
+    instead = _average_advice(part.node, whole.node, user) if part.core == whole.core else ""
+    if all(_cuts_users(each.statistic, has_one_row=each.has_one_row) for each in (part, whole)):
+        advice.append(
+            f"Caution: {name} divides two numbers that are bounded separately for each {user}, so it can be far "
+            "from the table's own ratio in either direction, and its interval does not allow for that."
+        )
+        distinct = _distinct_advice(part.statistic, part.node) or _distinct_advice(whole.statistic, whole.node)
+        instead = instead or (
+            "State contribution_bounds_per_group => (low, high) for both numbers so wide that hardly any "
+            f"{user} exceeds them{distinct}."
+        )
+    return [*advice, instead] if instead else advice
+
+
+def _calls_behind(node: exp.Expr, select: exp.Expr, seen: set[tuple[int, str]]) -> list[_ReleasedCall]:
+    """Return the aggregate calls of which `node`, an expression of `select` over released rows, shows the results.
+
+    The calls are those of subqueries and common table expressions, at any depth; UNION gives several. The list is empty
+    if `node` computes anything else. `seen` are the columns that were looked up; new ones are added. Each is looked up
+    once, because unions of unions would otherwise take time that doubles with each level.
+    """
+    column = _without_wrappers(node, sums=True)
+    if _CALL in column.meta:
+        return [column.meta[_CALL]]
+    step = (id(select), column.name.lower())
+    if type(column) is not exp.Column or step in seen:
+        return []
+    seen.add(step)
+    source = select.args.get("from_")
+    tables = [] if source is None else [source.this, *(join.this for join in select.args.get("joins") or ())]
+    calls: list[_ReleasedCall] = []
+    for table in tables:
+        if column.table and table.alias_or_name.lower() != column.table.lower():
+            continue
+        for inner, names in _inner_selects(table):
+            shown = [each.alias_or_name.lower() for each in inner.expressions]
+            for name, each in zip([*names, *shown[len(names) :]], inner.expressions, strict=True):
+                if name == column.name.lower():
+                    calls += _calls_behind(each.unalias(), inner, seen)
+                elif each.is_star:
+                    calls += _calls_behind(exp.column(column.name), inner, seen)
+    if not calls and not column.table:  # DuckDB lets a column of the SELECT list read an earlier one
+        own = [each.this for each in select.expressions if each.alias.lower() == column.name.lower()]
+        calls = [call for each in own if each is not node for call in _calls_behind(each, select, seen)]
+    return calls
+
+
+def _inner_selects(table: exp.Expr) -> list[tuple[exp.Select, list[str]]]:
+    """Return the SELECTs whose rows `table`, an entry of FROM, unites, each with the names that an alias gives columns.
+
+    `table` is a subquery, or the name of a common table expression of any query around it. The list is empty for other
+    tables.
+    """
+    names = [name.lower() for name in table.alias_column_names]
+    if isinstance(table, exp.Subquery):
+        return [(select, names) for select in _united(table.this)]
+    ancestor = table.parent if isinstance(table, exp.Table) else None
+    while ancestor is not None:
+        clause = ancestor.args.get("with_")
+        for common in [] if clause is None else clause.expressions:
+            if common.alias.lower() == table.name.lower():
+                names = names or [name.lower() for name in common.alias_column_names]
+                return [(select, names) for select in _united(common.this)]
+        ancestor = ancestor.parent
+    return []
+
+
+def _united(query: exp.Expr) -> list[exp.Select]:
+    """Return the SELECTs that `query` unites with UNION, INTERSECT or EXCEPT; only itself if it is a SELECT."""
+    if isinstance(query, exp.SetOperation):
+        return [*_united(query.this), *_united(query.expression)]
+    inner = query.unnest() if isinstance(query, exp.Subquery) else query
+    if isinstance(inner, exp.SetOperation):
+        return _united(inner)
+    return [inner] if isinstance(inner, exp.Select) else []
 
 
 def _distinct_advice(statistic: Statistic, node: exp.Expr) -> str:
@@ -97,16 +237,12 @@ def _argument(node: exp.Expr) -> exp.Expr | None:
 
 
 def _ratios(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """Yield (dividend, divisor), two aggregate calls, for each ratio in `node`, written with / or SAFE_DIVIDE."""
+    """Yield (dividend, divisor) for each ratio in `node`, written with / or SAFE_DIVIDE."""
     for inner_node in (node, *own_nodes(node)):
-        sides: list[exp.Expr] = []
         if isinstance(inner_node, exp.Div):
-            sides = [inner_node.this, inner_node.args["expression"]]
-        elif isinstance(inner_node, exp.Anonymous) and str(inner_node.this).upper() == "SAFE_DIVIDE":
-            sides = inner_node.expressions
-        calls = [call for call in map(_aggregate_within, sides) if call is not None]
-        if len(sides) == len(calls) == 2:
-            yield calls[0], calls[1]
+            yield inner_node.this, inner_node.args["expression"]
+        elif _function_name(inner_node) == "SAFE_DIVIDE" and len(inner_node.expressions) == 2:
+            yield inner_node.expressions[0], inner_node.expressions[1]
 
 
 def _cuts_users(statistic: Statistic, *, has_one_row: bool) -> bool:
@@ -138,29 +274,40 @@ def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
             f"each {user}'s own share."
         )
     summed, divisor = _argument(part), _argument(whole)
-    functions = [str(each.this).upper() if isinstance(each, exp.Anonymous) else "" for each in (part, whole)]
+    functions = [_function_name(each) for each in (part, whole)]
     plain = not any(isinstance(each.expressions[0], exp.Distinct) for each in (part, whole) if each.expressions)
     if functions != ["SUM", "COUNT"] or summed is None or not plain or divisor not in (None, summed):
         return ""
     return f"AVG({short_text(summed)}) asks for a mean itself: it is the mean of each {user}'s own mean."
 
 
-def _aggregate_within(node: exp.Expr) -> exp.Expr | None:
-    """Return the aggregate call in `node`, such as COUNT(*) in 100 * COUNT(*); None if there is more in `node`.
+_WRAPPERS = frozenset({"NULLIF", "COALESCE", "IFNULL", "ROUND", "ABS", "GREATEST", "LEAST"})
+"""Functions whose result is in general their first argument that is not constant."""
 
-    Around the call there may be only parentheses, casts, NULLIF(.., 0) and constant factors.
+
+def _without_wrappers(node: exp.Expr, *, sums: bool = False) -> exp.Expr:
+    """Return the expression in `node` that decides its value, such as COUNT(*) in 100 * NULLIF(COUNT(*), 0).
+
+    Parentheses, casts, constant factors and functions such as NULLIF(.., 0) are removed around it, and with `sums` also
+    SUM(..), which adds up released (noisy) numbers there.
     """
     match node:
         case exp.Paren() | exp.Cast():
-            return _aggregate_within(node.this)
+            return _without_wrappers(node.this, sums=sums)
         case exp.Mul() if isinstance(node.this.unnest(), exp.Literal):
-            return _aggregate_within(node.args["expression"])
+            return _without_wrappers(node.args["expression"], sums=sums)
         case exp.Mul() if isinstance(node.args["expression"].unnest(), exp.Literal):
-            return _aggregate_within(node.this)
-        case exp.Anonymous() if str(node.this).upper() == "NULLIF" and node.expressions:
-            return _aggregate_within(node.expressions[0])
+            return _without_wrappers(node.this, sums=sums)
+        case exp.Anonymous() if _function_name(node) in _WRAPPERS or (sums and _function_name(node) == "SUM"):
+            variable = [each for each in node.expressions if not isinstance(each.unnest(), exp.Literal)]
+            return _without_wrappers(variable[0], sums=sums) if variable else node
         case _:
-            return node if is_aggregate(node) else None
+            return node
+
+
+def _function_name(node: exp.Expr) -> str:
+    """Return the name of the function that `node` calls, in capitals; "" if it is no call of a function."""
+    return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
 
 
 def _counts_all(node: exp.Expr) -> bool:

@@ -32,6 +32,7 @@ from setwise.analytics.sql.grouping_sets import has_grouping_sets, split_groupin
 from setwise.analytics.sql.per_user import other_tables
 from setwise.analytics.sql.per_user.joined_rows import check_exists, join_rows, user_subquery, with_subquery
 from setwise.analytics.sql.per_user.selects import PerUserReader
+from setwise.analytics.sql.ratios import released_ratio_advice
 from setwise.analytics.sql.released_filters import ReleasedColumns, grouped_columns, move_released_conditions
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import RowReader
@@ -146,6 +147,9 @@ class StatementReader:
             return None
         if not self._cores:
             raise InvalidParameter("the statement reads no private table: ask DuckDB or any other database")
+        last = self._cores[-1]
+        advice = [last.advice, *released_ratio_advice(result.node, self._settings.user)]
+        self._cores[-1] = replace(last, advice=" ".join(filter(None, dict.fromkeys(advice))))
         statement = Statement(
             cores=tuple(self._cores),
             outputs=result.outputs or (),

@@ -37,6 +37,10 @@ _HAS_COMMON_TABLES = "has common tables"
 """The note at a statement's tree that says whether it has common table expressions, so that none is looked for."""
 
 
+_EXPANDED = "expanded"
+"""The note at a SELECT whose * have been replaced by columns, as far as they can be."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellColumn:
     """A result column of a SELECT over released (noisy) rows, which a `Shell` describes.
@@ -318,6 +322,9 @@ def _expand_stars(select: exp.Expr, tree: exp.Expr) -> None:
     A * of `select` is not replaced if the columns of the inner query are not known, or if rows of `select` and of the
     inner query do not correspond one to one. `tree` is the whole statement.
     """
+    if _EXPANDED in select.meta:  # unions of unions would otherwise take time that doubles with each level
+        return
+    select.meta[_EXPANDED] = True
     passed = _passed_selects(select, tree)
     for inner in passed:
         _expand_stars(inner, tree)
