@@ -7,7 +7,7 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -188,3 +188,68 @@ def test_check_says_how_durations_become_seconds(setwise: Command, tmp_path: Pat
     note = next(note for note in json.loads(setwise("check", path, "--json").stdout)["notes"] if "durations" in note)
     subprocess.run(note[note.index("python3") :], shell=True, check=True, timeout=60)
     assert (tmp_path / "visits.clean.csv").read_text().splitlines()[61:63] == ["u60,3600", "u61,3660"]
+
+
+UNITS = {"TO_TIMESTAMP": 1, "TIMESTAMP_MILLIS": 1000}
+"""The functions that read numbers since 1970, each with the number of units in a second."""
+
+
+def unix_times(path: Path, per_second: int) -> Path:
+    """Write a file without a header, with tabs, whose third column has numbers since 1970; return its path."""
+    times = [int(time.replace(tzinfo=UTC).timestamp()) * per_second for time in TIMES]
+    path.write_text("".join(f"u{user}\t{user % 5}\t{time}\n" for user, time in enumerate(times)))
+    return path
+
+
+@pytest.fixture(params=UNITS)
+def saved(request: pytest.FixtureRequest, setwise: Command, tmp_path: Path) -> tuple[Path, str, int]:
+    """A file of Unix times that `setwise check --save` described, the function that reads them, and their unit."""
+    path = unix_times(tmp_path / "u.data", UNITS[request.param])
+    checked = setwise("check", path, "--no-header", "--columns", "user,item,at", "--save")
+    assert f"{request.param}(at) reads" in " ".join(checked.stdout.split())
+    return path, request.param, UNITS[request.param]
+
+
+def test_unix_times_are_read_as_whole_numbers_after_a_check_is_saved(saved: tuple[Path, str, int], setwise: Command):
+    """The saved description said that the file has a table format, after which no question chose its types."""
+    path, function, unit = saved
+    options = ("--user", "user", "--epsilon", "90", "--delta", "0.001", "--json")
+    statement = f"SELECT DATE_TRUNC('year', {function}(at)) AS y, COUNT(DISTINCT user) AS n FROM '{path}' GROUP BY y"
+    assert len(json.loads(setwise("sql", statement, *options).stdout)["rows"]) >= 2
+    later = int(datetime(2024, 6, 1, tzinfo=UTC).timestamp()) * unit
+    counted = json.loads(setwise("count", path, "--where", f"at >= {later}", *options).stdout)
+    assert counted["items"][0]["count"] == pytest.approx(LATER, abs=2)
+
+
+@pytest.mark.parametrize("where", ["at >= '2024-06-01'", "t.at >= DATE '2024-06-01'", "'2024-06-01' <= at"])
+def test_unix_times_compared_with_a_date_name_the_function_that_reads_them(
+    where: str, saved: tuple[Path, str, int], setwise: Command
+):
+    path, function, _ = saved
+    refused = setwise(*asked(path, where))
+    assert f"{function}({'t.' * ('t.' in where)}at)" in refused.stderr.partition("ask again with")[2]
+    assert pasted(setwise, refused) == pytest.approx(LATER, abs=2)
+
+
+def test_a_condition_on_unix_times_is_proposed_with_numbers_and_periods_in_sql(
+    saved: tuple[Path, str, int], setwise: Command
+):
+    path, function, _ = saved
+    options = ("--user", "user", "--epsilon", "90", "--delta", "0.001", "--json")
+    for words in (
+        ["count", path, "--where", "at BETWEEN '2024-06-01' AND '2030-01-01'"],
+        ["histogram", path, "--item", "at by year"],
+        ["sql", f"SELECT EXTRACT(YEAR FROM at) AS y, COUNT(DISTINCT user) AS n FROM '{path}' GROUP BY y"],
+    ):
+        refused = setwise(*words, *options)
+        assert refused.returncode == 2, words
+        message = " ".join(refused.stderr.split())
+        command = shlex.split(message.partition("ask again with: setwise ")[2])
+        assert function in message
+        answer = setwise(*command)
+        assert answer.returncode == 0, answer.stderr
+        result = json.loads(answer.stdout)
+        if words[0] == "count":
+            assert result["items"][0]["count"] == pytest.approx(LATER, abs=2)
+        else:
+            assert len(result["rows"]) >= 2

@@ -183,7 +183,7 @@ def open(  # noqa: A001 - it is called as setwise.open
     if composite and joinable.private:
         raise InvalidParameter(f"private tables are joined by users, which the unit {unit!r} does not protect")
     unit_steps = NOT_DERIVED
-    declared_types, _ = apply_description(source, types or {}, form)
+    declared_types, described = apply_description(source, types or {}, form)
 
     def open_joined(
         called: str = "",
@@ -204,7 +204,7 @@ def open(  # noqa: A001 - it is called as setwise.open
         with open_joined() as whole:
             unit_steps = _unit_steps(user, unit, account, whole.describe())
     protected = unit_column(user, unit) if composite else user
-    is_csv = bool(location.files) and form.is_csv(form.suffix_of(location.files[0]))
+    is_csv = bool(location.files) and described.is_csv(described.suffix_of(location.files[0]))
     if table and "::" not in table_name:
         table_name = f"{table_name}::{table}"
     table_name = table_name if name is None else name
@@ -235,7 +235,7 @@ def open(  # noqa: A001 - it is called as setwise.open
             if scan and engine == "duckdb"
             else None
         ),
-        "advice": _header_advice(location) if is_csv and form.columns is None else "",
+        "advice": _header_advice(location) if is_csv and described.columns is None else "",
     }
     if not is_csv or location.prepared:
         return _with_python_words(lambda: _session_with(declared_types, open_joined, words), scan=scan)

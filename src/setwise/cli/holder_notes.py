@@ -146,12 +146,13 @@ def _distinct_command(names: str, table: str | None) -> str:
 
 
 def _sql_options() -> tuple[dict[str, str], list[str]]:
-    """Return (values, words) of the running command, for a `setwise sql` command that asks the same question.
+    """Return (values, words) of the running command, from which a `setwise sql` command can be made that asks the same.
 
-    - `values` maps options that `setwise sql` does not have, such as --where, to their values. The statement has to say
-      in SQL what they say.
-    - `words` are the other words of the command line after the command's name. `setwise sql` takes all of them but the
-      table; --preview is --explain there, and --contributions auto is left out, because auto is the default.
+    - `values` maps options that `setwise sql` does not have, such as --where, to their values. The caller writes them
+      into the SQL statement, for example as its WHERE.
+    - `words` are all other words of the command line after the command's name. `setwise sql` takes them as they are,
+      except the table. In them, --preview has become --explain, and --contributions auto is left out, because auto is
+      the default.
     """
     named: dict[str, str] = {}
     words: list[str] = []
@@ -195,7 +196,10 @@ def _advice(
     from setwise.analytics.tables.check import check_table
 
     if "needs a column of dates or times, and " in message or " since 1970, which " in message:
-        return _ask_for_times(source, user, "TIMESTAMP_MILLIS" if "milliseconds since" in message else "TO_TIMESTAMP")
+        times = re.search(r"the numbers of '(.+)' may be \w+ since 1970, which (\w+)\(", message)
+        function = times[2] if times is not None else "TO_TIMESTAMP"
+        asking = _ask_for_times(source, user, function)
+        return asking if asking or times is None else _read_times(times[1], function)
     commands = [note.copy_command for note in notes if note.copy_command]
     if "carriage returns alone" in message:
         suffix = Path(source).suffix
@@ -277,10 +281,11 @@ def _sums(words: Sequence[str], name: str) -> bool:
 
 
 def _unwrapping(source: str, csv: "CsvOptions") -> str:
-    """Return a shell command that writes a copy of the file `source` without quotes around lines or several blanks.
+    """Return a shell command that writes a copy of the file `source` whose lines a CSV reader can divide into cells.
 
-    `csv` are the options with which the file was read. The result is "" if the lines of the file do not stand in
-    quotes, and no blanks divide their cells, if `source` is several files, or if no command can copy the file.
+    The copy lacks the quotes around whole lines, or has one blank wherever several blanks divide cells. `csv` are the
+    options with which the file was read. The result is "" if the file has neither, if `source` is several files, or if
+    no command can copy the file.
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.clean_copies import with_single_blanks, with_unwrapped_lines
@@ -344,7 +349,8 @@ def _ask_copies(note: "ScanNote", asked: Sequence[str]) -> str:
 def _with_copy(words: Sequence[str], source: str, copy: str) -> list[str]:
     """Return the command-line `words` with the path `copy` in place of the path `source`.
 
-    A public table without a name keeps the name that it has by its file.
+    A path after --public, without NAME=, gives the table the name of the file. So that the question still finds the
+    table, the old name is added: --public cities.csv becomes --public cities=cities.clean.csv.
     """
     from setwise.analytics.engines.connect import location_of
 
@@ -357,11 +363,14 @@ def _with_copy(words: Sequence[str], source: str, copy: str) -> list[str]:
 
 
 def _ask_for_times(source: str, user: str, function: str) -> str:
-    """Return a phrase with a `setwise sql` command that counts users per period, after a failed histogram.
+    """Return a phrase with a `setwise sql` command to run in place of a `setwise histogram` that was refused.
 
-    The command is for `setwise histogram` with periods as groups, as in --item 'at by week', if the column holds
-    numbers and no times. The numbers are taken for times since 1970. `source` is the table, `user` its user column, and
-    `function` the SQL function that turns the numbers into times. Returns "" if another command failed.
+    A histogram by periods, as with --item 'at by week', is refused if the column holds numbers and no times. The SQL
+    statement of the command turns the numbers into times since 1970 and asks for the same numbers per period, by
+    default of users. The result is "" if the running command is no such histogram.
+
+    - `source` is the table, and `user` its user column.
+    - `function` is the SQL function that turns the numbers into times, such as TO_TIMESTAMP.
     """
     named, words = _sql_options()
     bins = re.fullmatch("(.+) by ([a-z]+)", named.get("--item", ""))
@@ -383,6 +392,25 @@ def _ask_for_times(source: str, user: str, function: str) -> str:
     return f"if they are times since 1970 (in milliseconds: TIMESTAMP_MILLIS), ask again with: setwise {command}"
 
 
+def _read_times(name: str, function: str) -> str:
+    """Return a phrase with the command that ran, changed so that it reads numbers of the column `name` as times.
+
+    `function` is the SQL function that turns the numbers into times. A statement calls it; a condition, which has no
+    functions, compares the column with numbers. Returns "" if the command has no place to change.
+    """
+    from setwise.analytics.sql.time_units import UNIX_UNITS
+    from setwise.analytics.tables.text_order import with_times_as_numbers, with_times_read
+
+    asked = command_words.get()
+    if asked[:1] == ("sql",):
+        changed = [word if word == name else with_times_read(word, name, function) for word in asked]
+    else:
+        changed = [with_times_as_numbers(word, name, UNIX_UNITS[function]) for word in asked]
+    if changed == [*asked] or any("\n" in word for word in changed):
+        return ""
+    return f"if they are times since 1970, ask again with: setwise {join(changed)}"
+
+
 def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
     """Return the command-line word `word` with comparisons in place of columns that it uses as conditions.
 
@@ -401,10 +429,12 @@ def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
 def _with_constants(
     words: Sequence[str], notes: "Sequence[ScanNote]", csv: "CsvOptions | None" = None
 ) -> tuple[str, ...]:
-    """Return the command-line `words` with constants as they have to be once columns are read as numbers or dates.
+    """Return the command-line `words` with constants that fit the columns once these are read as numbers or dates.
 
-    `notes` say which columns of text the question compares by order. The constants are written as `csv` says, or as the
-    cells seem to be if that is None.
+    For example, at < '6/1/2024' becomes at < '2024-06-01' once the text column at is read as dates.
+
+    - `notes` say which text columns the question compares by order, and as what they are to be read.
+    - `csv` says how the constants are written. If it is None, they are written as the cells seem to be.
     """
     from setwise.analytics.tables.text_order import with_plain_constants
 
@@ -480,8 +510,8 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, str]]:
 def _missing_options(options: Sequence[tuple[str, str]], words: Sequence[str]) -> list[str]:
     """Return those of the pairs (option, value) in `options` that do not occur in `words`, as a flat list of words.
 
-    `words` are the options that `setwise check` found for a file. The caller adds to them what notes about the file
-    suggest, each option once.
+    `options` are suggested by notes about a file, and `words` are the options that `setwise check` found for it. The
+    caller adds the result to `words`, so that each option occurs once.
     """
     present = {*pairwise(words)}
     return [word for option in options if option not in present for word in option]
@@ -490,8 +520,8 @@ def _missing_options(options: Sequence[tuple[str, str]], words: Sequence[str]) -
 def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
     """Return the words of `command` with `options` in place of the options by which it reads its file.
 
-    After a failed `command`, the user is shown the result, which reads the file correctly. Both arguments are words of
-    the command line. The result is empty if `command` is empty.
+    The caller shows the result to the user of a `command` that was refused because its options did not fit the file.
+    Both arguments are words of the command line. The result is empty if `command` is empty.
     """
     kept: list[str] = []
     remaining = iter(command)

@@ -7,7 +7,7 @@ told before the charge. Cells are recognised by their shape, so that also forms 
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from setwise.analytics.engines.typed_cells import BLANKS, DAY_PARTS, CellGrammar
@@ -18,6 +18,11 @@ _TEXT = "'((?:[^']|'')*)'"
 """The regular expression of a text constant in SQL; its group is the text between the quotes."""
 _TYPE = "(?:(?:DATE|DATETIME|TIMESTAMP|TIMESTAMPTZ)\\s*|CAST\\s*[(]\\s*)?"
 """The regular expression of a type before a text constant, as in DATE '2024-06-01', which a text column ignores."""
+_OF_TIME = (
+    "(?P<before>\\b(?:(?:DATE_TRUNC|DATE_PART)\\s*[(]\\s*'[^']*'\\s*,\\s*|EXTRACT\\s*[(]\\s*\\w+\\s+FROM\\s+"
+    "|(?:DATE|YEAR|QUARTER|MONTH|WEEK|DAY|HOUR|MINUTE|DAYOFWEEK|DAYNAME|MONTHNAME|STRFTIME|TO_CHAR)\\s*[(]\\s*))"
+)
+"""The regular expression of a function of time up to its column, as in DATE_TRUNC('week', at)."""
 
 _MONTH = (
     "(?:jan|ene|gen|f[eé]b|f[eé]v|m[aä]r|mrt|a[pbv]r|ma[iyj]|mag|ju[nil]|jou?i|giu|lug|jui|"
@@ -127,8 +132,8 @@ def kind_of_texts(cells: Sequence[str], constants: Collection[str]) -> Kind | No
 def are_compact_days(cells: Sequence[str]) -> bool:
     """Return whether at least 90% of the sampled `cells`, and at least five, are dates such as 20240131.
 
-    Years before 1900 and after 2099 do not count, because whole numbers of eight digits are often something else. Of
-    such numbers fewer than 0.1% are dates.
+    Only years from 1900 to 2099 count. Fewer than 0.1% of all whole numbers of eight digits are such dates, so that
+    other numbers, such as order numbers, are hardly ever taken for dates.
     """
     filled = _filled(cells)
     return len({*filled}) >= _ENOUGH_DAYS and sum(map(_is_compact_day, filled)) >= ENOUGH * len(filled)
@@ -147,11 +152,15 @@ def _is_compact_day(text: str) -> bool:
 
 
 def are_in_order(cells: Sequence[str], constants: Collection[str]) -> bool:
-    """Return whether dates, times or numbers stand in the same order as text, as 2024-01-31 and 2024-06-01 do.
+    """Return whether cells and constants have the same order as texts as they have as dates, times or numbers.
 
-    They do if all `cells` and `constants` are written alike: whole numbers with equally many digits; or dates that
-    begin with the year, and times of day, with two digits for each other part. A constant may be a shorter one, such as
-    2024-06.
+    Then a comparison as text gives the right result. True if all `cells` and `constants` are written in the same one of
+    these ways:
+    - whole numbers with equally many digits;
+    - dates that begin with the year, and have two digits for month and day, as 2024-01-31; a time may follow;
+    - times of day with two digits for each part.
+
+    Some may also be only the beginning of such a date or time, as 2024-06.
     """
     shapes = {re.sub("[0-9]", "9", text)[:16] for text in _filled(cells)}
     wanted = {re.sub("[0-9]", "9", text)[:16] for text in constants}
@@ -169,11 +178,11 @@ def _filled(cells: Sequence[str]) -> list[str]:
 
 
 def with_plain_constants(statement: str, name: str, kind: Kind, grammar: CellGrammar) -> str:
-    """Return `statement`, SQL or a condition, with the texts that the column `name` is compared with by order changed.
+    """Return `statement` with plain numbers and ISO dates as the constants with which the column `name` is compared.
 
-    The column is to be read as `kind`. A text that is a number, as the cells of the column have it, becomes the number,
-    and a date becomes a date that begins with the year. `grammar` says how dates are written. A text that is neither
-    stays as it is.
+    This is needed if the text column `name` is to be read as `kind`, numbers or dates: its constants are then written
+    in the way in which the cells are. Only comparisons by order (<, > or BETWEEN) are changed, and only constants that
+    are numbers or dates. `statement` is SQL or a condition, and `grammar` says how numbers and dates are written.
 
     >>> grammar = CellGrammar(date_format="%m/%d/%Y")
     >>> with_plain_constants("at < '6/1/2024'", "at", Kind.DATE, grammar)
@@ -192,10 +201,64 @@ def with_plain_constants(statement: str, name: str, kind: Kind, grammar: CellGra
     return statement
 
 
-def plain_constant(text: str, kind: Kind, grammar: CellGrammar) -> str:
-    """Return the SQL constant for `text`, with which a column is compared that is to be read as `kind`.
+def with_times_read(statement: str, name: str, function: str) -> str:
+    """Return the SQL `statement` with `function`(name) in place of the column `name` where it needs dates or times.
 
-    `grammar` says how dates are written. A text that is no date or number, as `kind` demands, is returned in quotes.
+    These places are comparisons by order with a text, and arguments of functions of time such as DATE_TRUNC. The
+    numbers of the column are times since 1970, which `function`, such as TO_TIMESTAMP, reads.
+
+    >>> with_times_read("SELECT DATE_TRUNC('week', at) AS at FROM t WHERE t.at < '2024-06-01'", "at", "TO_TIMESTAMP")
+    "SELECT DATE_TRUNC('week', TO_TIMESTAMP(at)) AS at FROM t WHERE TO_TIMESTAMP(t.at) < '2024-06-01'"
+    >>> with_times_read("'2024' < t.at AND TO_TIMESTAMP(at) < '2025'", "at", "TO_TIMESTAMP")
+    "'2024' < TO_TIMESTAMP(t.at) AND TO_TIMESTAMP(at) < '2025'"
+    """
+    column = re.compile(f'(?<!\\w)"?{re.escape(name)}"?(?!\\w)', re.IGNORECASE)
+    argument = re.compile(f'{_OF_TIME}(?P<column>(?:\\w+[.])?"?{re.escape(name)}"?)(?!\\w)', re.IGNORECASE)
+    for pattern in _comparisons(name):
+        statement = pattern.sub(
+            lambda match: column.sub(lambda found: f"{function}({found[0]})", match[0], 1), statement
+        )
+    statement = argument.sub(lambda match: f"{match['before']}{function}({match['column']})", statement)
+    statement = re.sub(f"(\\w+[.]){function}[(]", f"{function}(\\1", statement)  # t.at was found without its table
+    return re.sub(f"{function}[(]((?:\\w+[.])?){function}[(]([^()]*)[)][)]", f"{function}(\\1\\2)", statement)
+
+
+def with_times_as_numbers(condition: str, name: str, per_second: int) -> str:
+    """Return `condition` with numbers since 1970 in place of the dates with which the column `name` is compared.
+
+    A condition of an option such as --where has no functions. `per_second` says how many units of the column make a
+    second. A date is taken for its first moment in UTC, and a text that is no date stays as it is.
+
+    >>> with_times_as_numbers("at >= DATE '2024-06-01'", "at", 1000)
+    'at >= 1717200000000'
+    """
+
+    def number(text: str) -> str:
+        written = plain_constant(text, Kind.TIMESTAMP, CellGrammar()).strip("'")
+        try:
+            moment = datetime.fromisoformat(written)
+        except ValueError:
+            return f"'{text}'"
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return str(int(moment.timestamp() * per_second))
+
+    def changed(match: re.Match[str]) -> str:
+        before, between = (
+            re.sub(f"{_TYPE}$", "", match[group], flags=re.IGNORECASE) for group in ("before", "between")
+        )
+        second = "" if match["b"] is None else number(match["b"])
+        return f"{before}{number(match['a'])}{between}{second}{match['after']}"
+
+    for pattern in _comparisons(name):
+        condition = pattern.sub(changed, condition)
+    return condition
+
+
+def plain_constant(text: str, kind: Kind, grammar: CellGrammar) -> str:
+    """Return the SQL constant for `text`, for comparison with a column that is read as `kind`.
+
+    For example 6/1/2024 -> '2024-06-01'. `grammar` says how dates and numbers are written. If `text` is no date or
+    number, as `kind` demands, the result is `text` in quotes.
     """
     written = text.strip(BLANKS)
     if kind in (Kind.DATE, Kind.TIMESTAMP):
