@@ -551,3 +551,37 @@ def test_rows_and_remarks_below_a_blank_line_are_no_second_table(end: str, setwi
     path.write_text(table(plain) + end)
     assert "another table" not in setwise("check", path).stdout
     assert "another table" not in setwise("count", path, *PAID[:4]).stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "held", "mean"),
+    [
+        (lambda amount: f"{amount}/50", "cells of 'amount' are fractions such as '", 24.5),
+        (lambda amount: f"{amount} / 50", "cells of 'amount' are fractions such as '", 24.5),
+        (lambda amount: f"{amount}.5° {'N' if amount < 25 else 'S'}", "N, S, E or W after the degrees", -12.5),
+    ],
+)  # fmt: skip
+def test_fractions_and_degrees_are_copied_as_plain_numbers(
+    written: Callable[[int], str], held: str, mean: float, setwise: Command, tmp_path: Path
+):
+    """Ratings 4/5 were refused with advice to run a check, which said that no option was needed."""
+    path = tmp_path / "amounts.csv"
+    path.write_text(table(lambda user: f"{CITIES[user % 4]},{written(user % 50)}"), encoding="utf-8")
+    assert held in setwise("check", path).stdout
+    refused = setwise("mean", path, "--value", "amount", "--low", "-50", "--high", "50", *PAID[:4], "--json")
+    assert refused.returncode
+    assert held in refused.stderr
+    done = pasted(setwise, refused)
+    assert done.returncode == 0, done.stderr
+    cells = [line.split(",")[2] for line in (tmp_path / "amounts.clean.csv").read_text().splitlines()[1:]]
+    assert sum(map(float, cells)) / 400 == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("written", ["{}/{}", "0{}/24", "7/{}"])
+def test_cells_with_a_slash_that_may_be_no_fractions_have_no_command(written: str, setwise: Command, tmp_path: Path):
+    path = tmp_path / "amounts.csv"
+    path.write_text(table(lambda user: f"A,{written.format(1 + user % 5, 2 + user % 7)}"))
+    assert "fractions" not in setwise("check", path).stdout
+    refused = setwise("mean", path, "--value", "amount", "--low", "0", "--high", "50", *PAID[:4])
+    assert refused.returncode
+    assert "python3 -c" not in refused.stderr

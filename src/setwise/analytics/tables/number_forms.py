@@ -1,7 +1,8 @@
 """Sentences for the data holder about numbers in forms that are not read, with commands that write plain numbers.
 
 The forms are a minus after the digits or of another character, ="5" as spreadsheets write texts, groups of two digits
-as in India, a unit, scale or currency such as kr beside the number, and two decimal points in one column.
+as in India, degrees with a direction such as 45\u00b0 N, fractions such as 4/5, a unit, scale or currency such as kr
+beside the number, and two decimal points in one column.
 """
 
 import re
@@ -27,7 +28,7 @@ from setwise.analytics.tables.number_units import (
     scaled_value,
 )
 from setwise.analytics.tables.scan_notes import CopyCommand
-from setwise.analytics.tables.writing import NULL_WORDS, is_readable
+from setwise.analytics.tables.writing import ENOUGH, NULL_WORDS, is_readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,14 @@ _FORMS = (
         # the last group has three digits in India, too: 503,64 has a decimal comma
         shown="[+-]?[0-9]{1,2}(,[0-9]{2})+,[0-9]{3}([.][0-9]+)?",
     ),
+    _Form(
+        held="have N, S, E or W after the degrees in place of a sign",
+        pattern="([0-9]+(?:[.,][0-9]+)?) ?[\u00b0\u00ba]? ?([NSEW])",
+        group=1,
+        sign="",
+        value="'-'*(m[2] in ('S','W'))+m[1]",
+        shown="[0-9]+(?:[.,][0-9]+)? ?[\u00b0\u00ba] ?[NSEW]",
+    ),
 )
 
 
@@ -109,7 +118,12 @@ class NumberColumn:
         `is_number` says that the column is to be read as numbers. Otherwise a word beside a number is taken for a unit
         only if it is a currency, a percent sign or a scale, because texts such as item 5 are no numbers.
         """
-        return self.two_marks() or self._written_form() or self._with_units(is_number=is_number)
+        return (
+            self.two_marks()
+            or self._written_form()
+            or self._fractions(is_number=is_number)
+            or self._with_units(is_number=is_number)
+        )
 
     def two_marks(self) -> NumberForm | None:
         """Return a form if some numbers of the column have a decimal comma and others a decimal point; else None.
@@ -140,6 +154,27 @@ class NumberColumn:
                 copies = [("", "with plain numbers", form.pattern, form.value, ())]
                 return self._solved(form.held, copies, is_one_sided=form.sign == "-")
         return None
+
+    def _fractions(self, *, is_number: bool) -> NumberForm | None:
+        """Return a form if the cells of the column are fractions with a slash, such as 4/5; else None.
+
+        The copy has the numbers before the slash, if the number behind it is the same in all cells. Cells such as 05/24
+        or 7/5 may be months or days, and are not taken for fractions. If the numbers behind the slash differ, the cells
+        are taken for fractions only if `is_number` says that the column is to be read as numbers.
+        """
+        matches = [re.fullmatch(_FRACTION, text) for text in self._filled]
+        parts = [(float(match[1].replace(",", ".")), int(match[2])) for match in matches if match is not None]
+        if not parts or len(parts) < ENOUGH * len(matches) or any(number > whole for number, whole in parts):
+            return None
+        wholes = {whole for _, whole in parts}
+        if len(wholes) > 1 and not is_number:
+            return None
+        held = f"are fractions such as {examples(self._filled[:1])}"
+        if len(wholes) > 1 or any(is_readable(text, Kind.FLOAT, CellGrammar()) for text in self._filled):
+            return self._unsolved(f"{held}, which are not read", "write them as decimal numbers in the file")
+        (whole,) = wholes
+        said = f"with the number before the slash, which is then of {whole}"
+        return self._solved(held, [("", said, f"({_NUMERATOR}) ?/ ?{whole}", "m[1]", ())])
 
     def _with_units(self, *, is_number: bool) -> NumberForm | None:
         """Return a form if units, scales or currencies stand beside numbers of the column; else None.
@@ -220,7 +255,8 @@ class NumberColumn:
           `value`, in which `m` is the match. `options` are those with which the copy has to be read.
         - `is_one_sided` says that the numbers in this form are all smaller, or all larger, than the other numbers.
         """
-        sentence, commands = f"numbers of {self._name!r} {held}", []
+        what = "cells" if held.startswith("are fractions") else "numbers"
+        sentence, commands = f"{what} of {self._name!r} {held}", []
         if ", which are not read" not in held:
             sentence += ", which are not read"
         parts = []
@@ -239,6 +275,9 @@ class NumberColumn:
         return NumberForm(sentence=sentence, copies=tuple(commands), is_one_sided=is_one_sided)
 
 
+_NUMERATOR = "0|[1-9][0-9]*|[0-9]+[.,][0-9]+"
+_FRACTION = f"({_NUMERATOR}) ?/ ?([1-9][0-9]*)"
+"""The regular expression of a fraction; its groups are the numbers before and behind the slash."""
 _MOST_WORDS = 3
 """The most units that a sentence lists."""
 
