@@ -294,7 +294,8 @@ def test_what_was_spent_so_far_and_what_is_left_read_together(in_folder):
     with Ledger.open("setwise.db") as ledger:
         ledger.account("ada").charge([parse_use("gaussian:2"), parse_use("gaussian:4")], key="a", request="q")
     words = " ".join(run("show", "ada").replace("│", " ").split())
-    assert "of 3 left" in words
+    assert "of epsilon 3, at least " in words
+    assert "is left for any question, up to " in words
     assert "at most epsilon 3, the promise, which includes what is left" in words
 
 

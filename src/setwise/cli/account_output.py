@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, shown_by
 from setwise.accounting.promises import USER, epsilon_at_delta, rounded_up
-from setwise.cli.output import epsilon_left_in_words, laplace_left_in_words, print_json, print_lines, print_table
+from setwise.cli.output import budget_left_in_words, epsilon_left_in_words, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from setwise.ledger.ledger import Ledger
@@ -137,9 +137,8 @@ _SHOWN = 3
 
 def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
     if status.epsilon_left is not None:
-        of_total = f"epsilon {epsilon_left_in_words(status)} left{laplace_left_in_words(status)}"
         fitting = f"; {_more_in_words(status.more_like_last)}" if status.more_like_last is not None else ""
-        return [("left", f"{_bar(status.share_left)} {of_total}{fitting}")]
+        return [("left", f"{_bar(status.share_left)} {budget_left_in_words(status)}{fitting}")]
     remaining_counts = {use.guarantee: use.count for use in status.left}
     spent = {use.guarantee: use.count for use in status.spent}
     rows = []

@@ -159,21 +159,25 @@ def epsilon_left_in_words(status: "AccountStatus") -> str:
     return f"{rounded_down(status.epsilon_left or 0.0, 2)} of {rounded_up(status.epsilon.upper, 4)}"
 
 
-def laplace_left_in_words(status: "AccountStatus") -> str:
-    """Return text to add after a remaining epsilon: " for Gaussian noise, at least 0.3 for Laplace noise or ..".
+def budget_left_in_words(status: "AccountStatus", account: str = "") -> str:
+    """Return an account's remaining epsilon as text, such as "epsilon 2.6 of 3 left in ada", or two numbers.
 
-    The remaining epsilon in the `status` of an account is the largest epsilon of one more question with Gaussian noise.
-    Laplace noise of the same epsilon can cost the account more. So the text also states the largest epsilon of one more
-    question with Laplace noise. This limit also holds for a question whose bounds are found by a search, because such a
-    question is charged before its noise is known. The text says "at least", because a question that divides its epsilon
-    among several noisy numbers, such as a mean, may get more.
-
-    Returns "" if the two epsilons differ by at most 1%, or if the account has no Gaussian budget.
+    `status` is the status of the account, and `account` its name, or "" to leave the name out. The account's remaining
+    epsilon is the largest epsilon of one more question with Gaussian noise. Laplace noise of the same epsilon can cost
+    the account more, and so can a search for bounds, which is charged before its noise is known. If the largest epsilon
+    of such a question is smaller by more than 1%, the text states both numbers, the one for any question first: "of
+    epsilon 3, at least 0.53 is left for any question, up to 2.8 for counts with Gaussian noise, which add up more
+    slowly". It says "at least", because a question that divides its epsilon among several noisy numbers, such as a
+    mean, may get more.
     """
     laplace, largest = status.laplace_epsilon_left, status.epsilon_left or 0.0
+    place = f" in {account}" if account else ""
     if laplace is None or laplace >= 0.99 * largest:
-        return ""
-    return f" for Gaussian noise, at least {rounded_down(laplace, 2)} for Laplace noise or bounds that are found"
+        return f"epsilon {epsilon_left_in_words(status)} left{place}"
+    return (
+        f"of epsilon {rounded_up(status.epsilon.upper, 4)}{place}, at least {rounded_down(laplace, 2)} is left for any "
+        f"question, up to {rounded_down(largest, 2)} for counts with Gaussian noise, which add up more slowly"
+    )
 
 
 _WIDEST_BAR, _SHORTEST_BAR = 30, 6
@@ -468,7 +472,7 @@ def remaining_in_words(status: "AccountStatus") -> str:
     """
     if status.kind == "setwise":
         return f"left in {status.name}: {left_in_words(status)}"
-    return f"epsilon {epsilon_left_in_words(status)} left in {status.name}{laplace_left_in_words(status)}"
+    return budget_left_in_words(status, status.name)
 
 
 def _account_in_words(status: "AccountStatus") -> str:
