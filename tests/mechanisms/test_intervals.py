@@ -14,7 +14,7 @@ from significance import lower_limit
 from tests.sizes import draws, examples
 
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.intervals import CONFIDENCE, lower_ends
+from setwise.mechanisms.intervals import CONFIDENCE, lower_ends, radius_after_choice
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
@@ -115,6 +115,16 @@ def test_no_count_is_missed_from_below_more_often_than_allowed(noise, threshold)
     spread = noise.scale if isinstance(noise, LaplaceNoise) else noise.sigma
     if spread >= 10:
         assert max(missed) >= 0.0245
+
+
+@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 2), Fraction(10, 1682)])
+@pytest.mark.parametrize("noise", [noise for spread in ("0.3", "1", "7", "300") for noise, _ in laws(spread)], ids=str)
+def test_a_radius_widened_without_the_law_is_enough_for_each_law(noise, share):
+    exact = noise.radius(1 - (1 - CONFIDENCE) * share)
+    widened = radius_after_choice(noise.radius(CONFIDENCE), float(CONFIDENCE), share)
+    assert widened >= exact
+    if isinstance(noise, LaplaceNoise) and noise.scale > 100:
+        assert widened <= 1.02 * exact + 1
 
 
 @pytest.mark.parametrize("noise", [noise for spread in ("0.3", "1", "7", "30") for noise, _ in laws(spread)], ids=str)

@@ -82,20 +82,28 @@ def _part_names(groups: Sequence[Sequence[str]]) -> list[str]:
     return [f"SELECT {place} ({name[:1].lower()}{name[1:]})" for place, name in enumerate(names, start=1)]
 
 
-def with_chosen_rows(answer: PrivateAnswer) -> PrivateAnswer:
+def with_chosen_rows(answer: PrivateAnswer, *, are_wider: bool) -> PrivateAnswer:
     """Return `answer` with texts for a result that shows only rows chosen by their noisy numbers, as LIMIT does.
 
     Rows with high noise are chosen more often, so an interval of a chosen row contains the exact number less often than
     an interval of any row. A sentence that says this replaces the sentences that state how often intervals hold.
+    `are_wider` is True if the intervals of the rows have been widened, so that they hold as often as is stated.
+    The field `measure`, which files in CSV show beside each number, says as well how rows were chosen.
     """
-    parts = tuple(with_chosen_rows(part) for part in answer.parts)
+    parts = tuple(with_chosen_rows(part, are_wider=are_wider) for part in answer.parts)
+    chosen = "rows chosen by their noisy numbers"
+    measure = f"{answer.measure}; {chosen}" + ("" if are_wider else ", whose intervals hold less often")
+    answer = replace(answer, measure=measure)
     if not _CONFIDENCE_SENTENCES.match(answer.interval_note):
         return replace(answer, parts=parts)
     number = NUMBER_COUNTED if NUMBER_COUNTED in answer.interval_note else EXACT_NUMBER
-    sentence = (
-        "The statement chose these rows by their noisy numbers, which favours high noise, so fewer than "
-        f"{answer.confidence:.0%} of their intervals may hold {number}. "
+    sure = f"{answer.confidence:.0%}"
+    effect = (
+        f"so intervals are wider: on average {sure} of them hold {number}"
+        if are_wider
+        else f"so fewer than {sure} of their intervals may hold {number}"
     )
+    sentence = f"The statement chose these rows by their noisy numbers, which favours high noise, {effect}. "
     note = _CONFIDENCE_SENTENCES.sub(sentence, answer.interval_note, count=1).strip()
     return replace(answer, interval_note=note, parts=parts)
 

@@ -101,6 +101,24 @@ _ROUNDING = 1e-14
 """Relative rounding error of the logarithm of a tail."""
 
 
+def radius_after_choice(radius: float, confidence: float, share: Fraction) -> float:
+    """Return the radius of an interval that allows for showing only a `share` of released numbers, chosen by value.
+
+    `radius` is the radius at `confidence`, in steps of the noise, whose law is symmetric and log-concave on the whole
+    numbers.
+
+    Theorem: docs/intervals.md, Lemma 3, whose lower end x - r(a share) needs the law of the noise; the result is at
+    least that radius for every such law, and is the same, up to rounding, for Laplace noise.
+    Ensures: noise exceeds the result, to either side together, with probability at most (1 - confidence) share.
+    """
+    # Let Z be the noise. The function -log(2 P[Z >= z]) is convex and at most 0 at z = 0, so it is at least t times as
+    # large at t z as at z, for t >= 1. At z = radius + 1 it is at least log(1 / (1 - confidence)).
+    if share == 1:
+        return radius
+    ratio = 1 - math.log(share) / -math.log1p(-confidence)
+    return math.ceil(ratio * (radius + 1))
+
+
 SHARES = np.linspace(0.0, 1.0, 501)
 """The shares, from 0 to 1, that are tested for the interval of the share of users, rows or pairs that are left out."""
 

@@ -7,6 +7,7 @@ budget.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from setwise.accounting.promises import in_unit_nouns
@@ -27,6 +28,7 @@ from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.rows.expression import LARGEST_NUMBER
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.core import Core, stated_bounds, with_contributions, with_null_groups
+from setwise.analytics.sql.free.choice import allow_for_choice
 from setwise.analytics.sql.free.shell import Shell, ShellColumn, unique_names
 from setwise.analytics.sql.result import Estimated, Output, RowCell, SqlAnswer, estimated
 from setwise.analytics.sql.syntax import SPENDING
@@ -276,9 +278,16 @@ class Statement:
             return SqlAnswer(answer=_sorted_as_shown(answer, self.query), outputs=self.outputs)
         try:
             result = run_shell(self.shell.sql, self._tables(answers), public)
+            # The rows that the SQL chooses do not depend on intervals, so a second run shows them with wider ones.
+            released = sum(len(each.items) for each in answers)
+            are_wider = False
+            if self.shell.chooses_rows and 0 < len(result.rows) < released:
+                share = Fraction(len(result.rows), released)
+                wider, are_wider = allow_for_choice(answers, [core.query for core in self.cores], share)
+                result = run_shell(self.shell.sql, self._tables(wider), public)
         except InvalidParameter as error:
             return SqlAnswer(answer=answer, outputs=_released_outputs(self.cores[-1].query), problem=str(error))
-        return _computed_answer(answer, self.shell, result)
+        return _computed_answer(answer, self.shell, result, are_wider=are_wider)
 
     def _tables(self, answers: Sequence[PrivateAnswer]) -> dict[str, ReleasedTable]:
         return {core.name: _released_table(core, answer) for core, answer in zip(self.cores, answers, strict=False)}
@@ -376,11 +385,12 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
     return (*groups, *statistics)
 
 
-def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -> SqlAnswer:
+def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult, *, are_wider: bool) -> SqlAnswer:
     """Return the result of a statement whose rows are `result`: DuckDB computed them with the SQL of `shell`.
 
     That SQL has read the released (noisy) rows of `answer`. The numbers of a column become `Estimated` (a value, its
     interval, and the mark "unreliable") if the column has confidence intervals, or if noise may dominate one of them.
+    `are_wider` is True if intervals allow for rows that the SQL chose by their noisy numbers.
     """
     names = unique_names(result.names) if shell.columns is None else result.names
     columns = [ShellColumn(name=name) for name in names] if shell.columns is None else list(shell.columns)
@@ -403,7 +413,7 @@ def _computed_answer(answer: PrivateAnswer, shell: Shell, result: ShellResult) -
         answer = without_larger_numbers(answer)
     released = sum(len(part.items) for part in answer.parts or (answer,))
     if shell.chooses_rows and len(rows) < released and any(column.lower is not None for column in columns):
-        answer = with_chosen_rows(answer)
+        answer = with_chosen_rows(answer, are_wider=are_wider)
     return SqlAnswer(answer=answer, outputs=outputs, computed=tuple(rows), notes=notes)
 
 
