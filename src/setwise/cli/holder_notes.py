@@ -211,7 +211,7 @@ def _advice(
     # A command that would be refused for these notes again is never returned. A readable copy of the file, and a column
     # of words that is compared with one of them, are not refused again.
     if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
-        return ""
+        return _write_copy(notes)
     copied = next((note for note in notes if note.copies), None)
     choices = [copy for note in notes for copy in note.choices]
     if commands or choices:
@@ -248,6 +248,19 @@ def _advice(
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _write_copy(notes: "Sequence[ScanNote]") -> str:
+    """Return a phrase with the command of one of `notes` that writes a copy of which the question cannot be repeated.
+
+    Such a copy has its numbers in another unit, so that the question has to be written for it. Returns "" if there is
+    no such note.
+    """
+    command = next((note.copy_command for note in notes if note.is_unsolved and note.copy_command), "")
+    if not command:
+        return ""
+    saved = f"{command} && setwise check {quote(split(command)[-1])} --save"
+    return f"write the copy, and ask it with its unit in the question: {saved}"
 
 
 def _name_columns(source: str, csv: "CsvOptions", user: str, check: "TableCheck") -> str:

@@ -5,15 +5,16 @@ dates, and columns that write yes with several words.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.engines.row_sql import LARGEST_INTEGER
 from setwise.analytics.engines.typed_cells import BLANKS, MONTHS, CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.clean_copies import with_changed_cells
-from setwise.analytics.tables.scan_notes import OptionWriter
+from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote
 from setwise.analytics.tables.writing import (
     ENOUGH,
     NULL_WORDS,
@@ -78,10 +79,22 @@ _FOREIGN_MONTHS = {
 """The English abbreviation of each month, by its name in other European languages."""
 _DATED_NAME = re.compile(
     "date|day|datum|fecha|jour|giorno|dia|tag|time|stamp|epoch|when|_at$|^at$|^d$|^dt$|^ts$|_ts$|_dt$|created|updated"
-    "|born|birth",
+    "|born|birth|^ts_|_(ns|us|ms)$|nano|micros|millis",
     re.IGNORECASE,
 )
 """Parts of the names of columns that hold dates."""
+_NANOSECONDS = "([0-9]{9,10})[0-9]{9}"
+"""The regular expression of nanoseconds since 1970, of the years 1973 to 2262; its group has the seconds."""
+_UNITS = {1: "seconds", 1_000: "milliseconds", 1_000_000: "microseconds"}
+"""The names of units of time, by the number of units in a second."""
+_UNIX_UNITS = {
+    **dict.fromkeys(("TO_TIMESTAMP", "FROM_UNIXTIME", "TIMESTAMP_SECONDS", "TO_TIMESTAMP_NTZ"), 1),
+    **dict.fromkeys(("TIMESTAMP_MILLIS", "EPOCH_MS"), 1_000),
+    "TIMESTAMP_MICROS": 1_000_000,
+}
+"""The SQL functions that read numbers since 1970 as times, each with the number of units in a second."""
+_LAST_SECOND = 253_402_300_799
+"""The last second of the year 9999, counted from 1970; larger numbers are no seconds of a time that can be read."""
 _FROM_SERIAL_DAY = (
     "str(datetime.datetime(1899,12,30)+datetime.timedelta(seconds=round(86400*float(m[0])))).replace(' 00:00:00','')"
 )
@@ -145,6 +158,80 @@ def far_number_sentences(
     return sentences
 
 
+def computed_uses(names: Iterable[str], question: str) -> list[tuple[str, str]]:
+    """Return pairs (column, function) for those of the column `names` with which the query `question` computes.
+
+    The function is one that reads numbers since 1970, such as TO_TIMESTAMP; or "" for arithmetic and bins, as in
+    at / 60 and 'at by 60'.
+
+    >>> computed_uses(["at", "id"], "SELECT FLOOR(t.at / 60), COUNT(*) FROM 'x/id.csv' WHERE to_timestamp(id) > '1'")
+    [('at', ''), ('id', 'TO_TIMESTAMP')]
+    """
+    text = re.sub("'(?![^']* by [0-9])[^']*'", "''", question)  # bins of a histogram stand in quotes
+    uses = []
+    for name in names:
+        # a lookbehind, so that the end of another name is not taken for the column
+        column = rf'(?:\w+\.)?"?(?<!\w){re.escape(name)}(?!\w)"?'
+        times = re.findall(rf"\b({'|'.join(_UNIX_UNITS)})\s*\(\s*{column}", text, re.IGNORECASE)
+        uses += [(name, function) for function in dict.fromkeys(time.upper() for time in times)]
+        computed = rf"{column}\s*[-+*/%]|[-+*/%]\s*\(?\s*{column}|{column}\s+by\s+[0-9]|\b{_MATHS}\s*\(\s*{column}"
+        without_times = re.sub(rf"\b({'|'.join(_UNIX_UNITS)})\s*\([^()]*\)", "", text, flags=re.IGNORECASE)
+        uses += [(name, "")] if re.search(computed, without_times, re.IGNORECASE) else []
+    return uses
+
+
+_MATHS = "(?:ABS|MOD|SIGN|SQRT|LN|LOG|LOG10|LOG2|EXP|POW|POWER)"
+"""Pattern of functions of numbers that are computed with 64-bit floats."""
+
+
+def large_number_notes(
+    table: "DuckDBTable", question: str, kinds: Mapping[str, Kind], csv: CsvOptions, files: Sequence[TableFile]
+) -> list[ScanNote]:
+    """Return a note for each integer column most of whose numbers are too large for what `question` computes of them.
+
+    A time after the year 9999, and in arithmetic and bins a whole number from 2^53 on, becomes null, so that the answer
+    is about no row. The query is to be refused. A note says which function reads the numbers as times, or has a command
+    that writes a copy with seconds in place of nanoseconds.
+
+    - `table` is the table with its cells as they are written, and `kinds` has the kinds as which columns are read.
+    - `csv` says how the CSV `files` of the table are written. Without files, the table is of another kind.
+    """
+    from setwise.analytics.engines.duckdb.cell_counts import column_names, typical_numbers
+
+    names = column_names(table)
+    if not (uses := computed_uses(names, question)):
+        return []
+    medians = typical_numbers(table, {name for name, _ in uses}, kinds, csv.cells)
+    notes = []
+    for name, function in uses:
+        number, per_second = abs(medians.get(name, 0)), _UNIX_UNITS.get(function, 1)
+        if number <= _LAST_SECOND * per_second if function else number < LARGEST_INTEGER:
+            continue
+        fitting = [unit for unit in (1_000, 1_000_000) if per_second < unit and number <= _LAST_SECOND * unit]
+        if function and fitting:
+            text = f"the numbers of {name!r} are {_UNITS[fitting[0]]} since 1970, as {_UNITS[per_second]} they are"
+            write = "TIMESTAMP_MILLIS" if fitting[0] == 1_000 else "TIMESTAMP_MICROS"
+            text = f"{text} beyond the year 9999: write {write}({name})"
+            notes.append(ScanNote(text, mostly_unreadable=True, is_unsolved=True))
+            continue
+        is_nano = re.fullmatch(_NANOSECONDS, str(number)) is not None
+        cut = 9 - (len(str(per_second)) - 1 if function else 0)
+        pattern = f"([0-9]+)[0-9]{{{cut}}}"
+        file = files[0] if len(files) == 1 and is_nano else None
+        command = "" if file is None else with_changed_cells(file, csv, names, name, pattern, "m[1]")
+        unit = _UNITS[per_second]
+        text = f"most numbers of {name!r} are from 2^53 (9,007,199,254,740,992) on, and such numbers become null in "
+        text += "arithmetic, bins and comparisons of columns"
+        if function:
+            text = f"most numbers of {name!r} are times beyond the year 9999 if they are {unit} since 1970"
+        text += f"; they may be nanoseconds: a copy with {unit}" if is_nano else ": write smaller numbers in the file"
+        text += f": {command}" if command else ""
+        notes.append(
+            ScanNote(text, mostly_unreadable=True, copy_command=command, is_unsolved=not (command and function))
+        )
+    return notes
+
+
 def holds_dates_as_numbers(name: str, cells: Sequence[str]) -> bool:
     """Return whether the column `name` seems to hold dates that are written as numbers.
 
@@ -152,33 +239,33 @@ def holds_dates_as_numbers(name: str, cells: Sequence[str]) -> bool:
     milliseconds since 1970. A price or a number of people can be 45000 too, so the column must also have a name that
     suggests dates, such as "created". `cells` are sampled cells of the column.
     """
-    is_number = _match(cells, _SERIAL_DAY) or since_1970(cells) != ""
+    is_number = _match(cells, _SERIAL_DAY) or _match(cells, _NANOSECONDS) or since_1970(cells) != ""
     return _DATED_NAME.search(name) is not None and is_number
 
 
 def since_1970(cells: Sequence[str]) -> str:
     """Return the SQL function that reads at least 90% of the sampled `cells` as times since 1970; "" if there is none.
 
-    TO_TIMESTAMP is returned if these cells are numbers with as many digits as seconds since 1970 have, and
-    TIMESTAMP_MILLIS if they have as many digits as milliseconds since 1970.
+    TO_TIMESTAMP is returned if these cells are numbers with as many digits as seconds since 1970 have, TIMESTAMP_MILLIS
+    if they have as many digits as milliseconds, and TIMESTAMP_MICROS if they have as many as microseconds.
     """
     lengths = [len(cell.strip()) for cell in cells if cell.strip().isdecimal()]
-    for function, digits in (("TO_TIMESTAMP", (9, 10)), ("TIMESTAMP_MILLIS", (12, 13))):
+    for function, digits in (("TO_TIMESTAMP", (9, 10)), ("TIMESTAMP_MILLIS", (12, 13)), ("TIMESTAMP_MICROS", (15, 16))):
         if cells and sum(length in digits for length in lengths) >= ENOUGH * len(cells):
             return function
     return ""
 
 
 def since_1970_sentence(name: str, cells: Sequence[str]) -> str:
-    """Return a sentence if the numbers of the column `name` may be seconds or milliseconds since 1970; else "".
+    """Return a sentence if the numbers of the column `name` may be seconds, or parts of them, since 1970; else "".
 
     `cells` are sampled cells of the column.
     """
     function = since_1970(cells)
-    unit = "seconds" if function == "TO_TIMESTAMP" else "milliseconds"
-    return (
-        f"the numbers of {name!r} may be {unit} since 1970, which {function}({name}) reads in SQL" if function else ""
-    )
+    if not function:
+        return ""
+    unit = _UNITS[_UNIX_UNITS[function]]
+    return f"the numbers of {name!r} may be {unit} since 1970, which {function}({name}) reads in SQL"
 
 
 def stored_time_sentence(
@@ -210,6 +297,9 @@ def stored_time_sentence(
     if is_dated and _match(cells, _SERIAL_DAY):
         held, wanted, changed = _SERIAL_WORDS, "dates", _FROM_SERIAL_DAY
         pattern, advice = _SERIAL_DAY, "format the column as yyyy-mm-dd in the spreadsheet, and save it again"
+    elif is_dated and _match(cells, _NANOSECONDS):
+        held, wanted, changed = "may be nanoseconds since 1970, which are not read", "seconds", "m[1]"
+        pattern, advice = _NANOSECONDS, "write seconds in the file"
     elif _match(cells, _TWELVE_HOURS):
         held, wanted, changed = "have AM or PM, which is not read", "hours from 0 to 23", _FROM_TWELVE_HOURS
         pattern, advice = _TWELVE_HOURS, "write hours from 0 to 23 in the file"

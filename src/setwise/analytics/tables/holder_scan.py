@@ -13,10 +13,11 @@ from pathlib import Path
 from setwise.analytics.engines.connect import types_of_joined
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.schema import Kind
+from setwise.analytics.tables.cell_doubts import computed_uses
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
 from setwise.analytics.tables.text_order import ordered_columns
 from setwise.analytics.tables.unmet_values import join_notes, text_notes
-from setwise.analytics.tables.unread_cells import named_columns, read_as_seconds, unread_cells
+from setwise.analytics.tables.unread_cells import named_columns, unread_cells
 from setwise.errors import UnsuitableTable
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -133,7 +134,7 @@ class HolderScan:
 
         - `name` is the table's name ("" for the session's own table), and `question` is the text of the question.
         - `marks` is a set of pairs (table name, mark). The mark "price" stands for the column price, "price<" for its
-          comparison by order, and "price()" for its reading as seconds since 1970. The mark "" stands for the table as
+          comparison by order, and "price()" for a computation with it. The mark "" stands for the table as
           a whole, because notes about lines and users belong to no single column.
         - `notes` are for the data holder. They are empty if the marks of earlier questions include all these marks,
           because the notes were given at that time.
@@ -167,11 +168,15 @@ def _scanned_columns(names: Sequence[str], question: str) -> list[str]:
 
     The scan remembers the marks of earlier questions, so that it does not scan a column twice. `names` are all columns
     of the table. A column NAME that `question` names has the mark "NAME". A question that compares the column by order
-    (<, > or BETWEEN) adds the mark "NAME<", and a question that reads it as seconds since 1970 adds "NAME()". Each of
-    these two uses has notes of its own, so it is scanned separately.
+    (<, > or BETWEEN) adds the mark "NAME<", and a question that computes with it adds "NAME()" and the function of
+    time. Each of these uses has notes of its own, so it is scanned separately.
     """
     compared = [f"{name}<" for name in ordered_columns(names, question)]
-    return [*named_columns(names, question), *compared, *(f"{name}()" for name in read_as_seconds(names, question))]
+    return [
+        *named_columns(names, question),
+        *compared,
+        *(f"{name}(){use}" for name, use in computed_uses(names, question)),
+    ]
 
 
 def _caller_level() -> int:

@@ -6,7 +6,7 @@ the service nor an agent calls this module.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +18,10 @@ from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.cell_doubts import (
     far_number_sentences,
+    large_number_notes,
     offset_sentence,
     orders_sentence,
     other_words_of_yes,
-    since_1970,
     since_1970_sentence,
     stored_time_sentence,
 )
@@ -106,7 +106,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     users = user_notes(raw, table.user, types, csv, files, write, is_csv=is_text)
     if is_text and (total := total_line_note(files[-1], csv, {word for note in users for word in note.options})):
         lines.append(ScanNote(total))
-    seconds = [] if is_text else _milliseconds_as_seconds(raw, question)
+    seconds = large_number_notes(raw, question, types, csv, files if is_text else ())
     asked = [name for name in named_columns(column_names(raw), question) if name != table.user]
     seconds += map(ScanNote, far_number_sentences(raw, asked, types, csv.cells, write, is_text=is_text))
     if not is_text and not types and is_path:
@@ -122,11 +122,6 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     notes = scan.unconverted_notes()
     compared = [name for name in ordered_columns(names, question) if name not in scan.kinds]
     notes += seconds
-    notes += [
-        _milliseconds_note(name)
-        for name in read_as_seconds(names, question)
-        if since_1970(samples[name]) == "TIMESTAMP_MILLIS"
-    ]
     items = [name for name in names if name not in {*scan.kinds, table.user}]
     notes += look_alike_notes(raw, items, csv, files, question)
     notes += [note for name in compared if (note := scan.compared_note(name, question)) is not None]
@@ -429,51 +424,6 @@ def _form_note(text: str, form: NumberForm) -> ScanNote:
 
 _MOST_WORDS = 5
 """The most different words of a column, such as unknown, that a note proposes to take for empty cells."""
-_LAST_SECOND = 253_402_300_799
-"""The last second of the year 9999, counted from 1970; larger numbers are no seconds of a time that can be read."""
-
-
-_SECONDS = "(?:TO_TIMESTAMP|FROM_UNIXTIME|TIMESTAMP_SECONDS)"
-"""Pattern of the SQL functions that read numbers as seconds since 1970."""
-
-
-def read_as_seconds(names: Iterable[str], question: str) -> list[str]:
-    """Return those of the column `names` that the SQL `question` reads as seconds since 1970, as in TO_TIMESTAMP(at).
-
-    Such a column may have milliseconds instead. The data holder is then warned.
-    """
-    return [
-        name for name in names if re.search(rf'{_SECONDS}\s*\(\s*(?:\w+\.)?"?{re.escape(name)}(?!\w)', question, re.I)
-    ]
-
-
-def _milliseconds_as_seconds(raw: "DuckDBTable", question: str) -> list[ScanNote]:
-    """Return a note for each column that `question` reads as seconds since 1970, but that seems to have milliseconds.
-
-    `question` is SQL, and `raw` a table whose columns have types, such as a Parquet file. A column of numbers seems to
-    have milliseconds if its median, read as seconds, is a time after the year 9999.
-    """
-    from setwise.analytics.engines.duckdb.cell_counts import typical_numbers
-
-    if not re.search(_SECONDS, question, re.IGNORECASE):
-        return []
-    # Milliseconds of the year 9999 have 15 digits; larger numbers are microseconds, which the note would not mend.
-    medians = typical_numbers(raw, re.findall(r"\w+", question))
-    return [
-        _milliseconds_note(name)
-        for name in read_as_seconds(medians, question)
-        if _LAST_SECOND < medians[name] <= 1000 * _LAST_SECOND
-    ]
-
-
-def _milliseconds_note(name: str) -> ScanNote:
-    """Return a note for a query that reads the numbers of the column `name` as seconds since 1970.
-
-    Read as seconds, the numbers are beyond the year 9999, so the note says that they are milliseconds, and how SQL
-    reads milliseconds.
-    """
-    text = f"the numbers of {name!r} are milliseconds since 1970, as seconds they are beyond the year 9999"
-    return ScanNote(f"{text}: write TIMESTAMP_MILLIS({name})", mostly_unreadable=True, is_unsolved=True)
 
 
 def _skipped_objects(frame: object, question: str) -> list[ScanNote]:

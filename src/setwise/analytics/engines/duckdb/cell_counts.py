@@ -103,16 +103,24 @@ def count_repeated_headers(table: DuckDBTable) -> int:
         return int(_aggregate_row(table, connection, [f"COUNT(*) FILTER ({equal})"])[0])
 
 
-def typical_numbers(table: DuckDBTable, names: Collection[str]) -> dict[str, int]:
+def typical_numbers(
+    table: DuckDBTable, names: Collection[str], kinds: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS
+) -> dict[str, int]:
     """Return, by name, the median of each integer column of `table` among `names`, over its first 20,000 rows.
 
     The median shows the data holder whether a column is, for example, in seconds or milliseconds. A column without
-    values is left out.
+    values is left out. `kinds` has the types as which columns of text are read, by name, and `grammar` says how their
+    cells are written.
     """
     with scanning(table) as connection:
         with connection.cursor() as cursor:
-            columns = [each.name for each in table.describe(cursor) if each.kind is Kind.INTEGER and each.name in names]
+            found = [each for each in table.describe(cursor) if each.name in names]
+        columns = [each.name for each in found if each.kind is Kind.INTEGER]
+        texts = [each.name for each in found if each.kind is Kind.TEXT and kinds.get(each.name) is Kind.INTEGER]
         medians = _aggregate_columns(table, connection, columns, "quantile_disc({}, 0.5)", _SAMPLE_ROWS)
+        median = f"quantile_disc({converted_cell('cell', Kind.INTEGER, grammar)}, 0.5)"
+        read = aggregate_columns(table, connection, texts, lambda _: [median], _SAMPLE_ROWS)
+        medians |= {name: number for name, (number,) in read.items()}
     return {name: int(number) for name, number in medians.items() if number is not None}
 
 
