@@ -585,3 +585,26 @@ def test_cells_with_a_slash_that_may_be_no_fractions_have_no_command(written: st
     refused = setwise("mean", path, "--value", "amount", "--low", "0", "--high", "50", *PAID[:4])
     assert refused.returncode
     assert "python3 -c" not in refused.stderr
+
+
+@pytest.mark.parametrize("agent", ["Mozilla/5.0 (X11; Linux)", 'Mozilla/5.0 (X11; Linux) \\"q\\"', "curl, 7"])
+def test_a_log_of_a_web_server_is_read_with_blanks_between_cells(agent: str, setwise: Command, tmp_path: Path):
+    """Semicolons within quotes were taken for the separator, with which no line could be read."""
+    path = tmp_path / "access.log"
+    row = '10.0.0.{} - - [18/Oct/2026:13:55:02 +0000] "GET /p{}.html HTTP/1.1" 200 {} "-" "{}"\n'
+    path.write_text("".join(row.format(user % 100, user % 9, 300 + user, agent) for user in USERS))
+    found = json.loads(setwise("check", path, "--json").stdout)
+    assert found["options"][:2] == ["--separator", " "]
+    done = setwise("count", path, "--user", "column_1", *PAID[2:4], "--json", *found["options"])
+    if "\\" in agent:
+        assert "write the copy, and ask it" in found["notes"][-1]
+        done = pasted(setwise, done)
+    assert json.loads(done.stdout[done.stdout.find('{"') :])["items"][0]["count"] == pytest.approx(100, abs=1)
+
+
+@pytest.mark.parametrize("row", ['u{} "New York" 5', '"u{}","New York, NY",5', 'u{};"a b";5', "u{} a 5"])
+def test_only_blanks_between_quoted_cells_are_separators(row: str, setwise: Command, tmp_path: Path):
+    path = tmp_path / "rows.txt"
+    path.write_text("".join(row.format(user) + "\n" for user in range(60)))
+    options = json.loads(setwise("check", path, "--json").stdout)["options"]
+    assert (" " in options) == ('} "' in row)

@@ -110,7 +110,9 @@ class TableCheck:
         if self.lost_lines <= 0 and not any(column.filled for column in self.counts.columns):
             notes.append(f"{NO_ROWS}, and the answer to a question would be noise alone")
         if self.lost_lines > 0 and self.counts.rows == 0:
-            notes.append("these options read no line of the file: state other ones, or none to have them guessed")
+            is_copied = any("a copy that is read: " in remark for remark in self.remarks)
+            remedy = "write the copy, and ask it" if is_copied else "state other ones, or none to have them guessed"
+            notes.append(f"these options read no line of the file: {remedy}")
         nulls = () if self.csv is None else self.csv.null
         for name, words in self.doubtful.items():
             for word in words:

@@ -66,6 +66,9 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
         return [ScanNote(f"{lost}: {advice}", is_much, is_unsolved=is_much)]
     if len(files) == 1 and (copy := with_unwrapped_lines(files[0], csv)):
         return [ScanNote(f"{UNWRAPPED}{copy}", mostly_unreadable=True, copy_command=copy)]
+    if len(files) == 1 and (copy := with_doubled_quotes(files[0], csv)):
+        text = f"none of its {total:,} lines is a record {malformed}: quotes within cells are escaped by a backslash"
+        return [ScanNote(f"{text}; a copy that is read: {copy}", mostly_unreadable=True, copy_command=copy)]
     remedy, is_unsolved = "setwise check shows how the file is written", True
     guess = sniff(files[0], csv) if csv.columns is None else csv
     if guess is not csv and guess.columns is not None and guess.separator == csv.separator:

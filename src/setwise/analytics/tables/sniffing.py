@@ -139,11 +139,16 @@ def _guess_is_header(first: Row, body: Sequence[Row]) -> bool:
 def _separator(text: str) -> str:
     """Return the separator between cells that best fits `text`, the first lines of a file.
 
-    The best separator is the one with which the largest share of the lines have the same number of cells, if this
-    number is at least 2. If no separator has such a number, the result is a blank if blanks divide the lines into the
-    columns of a table (see `are_columns`), and else a comma.
+    The result is a blank if blanks divide the lines into cells, of which those with blanks stand in quotes, as in the
+    logs of web servers (see `_are_quoted_words`).
+
+    Otherwise, the best separator is the one with which the largest share of the lines have the same number of cells,
+    if this number is at least 2. If no separator has such a number, the result is a blank if blanks divide the lines
+    into the columns of a table (see `are_columns`), and else a comma.
     """
     lines = [line for line in text.splitlines(keepends=True) if line.strip()]
+    if _are_quoted_words(lines):
+        return " "
 
     def agreement(separator: str) -> tuple[float, int]:
         """Return (share, length), a score of how well `separator` splits the lines of the file's beginning into cells.
@@ -159,6 +164,30 @@ def _separator(text: str) -> str:
     if agreement(best)[0] > 0:
         return best
     return " " if are_columns([row for row, _ in split_rows(lines, " ")]) else ","
+
+
+def _are_quoted_words(lines: Sequence[str]) -> bool:
+    """Return whether `lines` are cells with one blank between them, of which a cell with a blank stands in quotes.
+
+    A quote within a cell may be doubled, or may follow a backslash. Nine in ten lines must be written so, with the same
+    number of cells, at least 3. No CSV line with another separator after a quoted cell is written so.
+    """
+    if sum('"' in line for line in lines) < 0.9 * len(lines):
+        return False
+    quoted = [line.rstrip() for line in lines if _QUOTED_WORDS.fullmatch(line.rstrip())]
+    widths = Counter(len(_QUOTED_WORD.findall(line)) for line in quoted)
+    has_blank = any(" " in cell for line in quoted[:_SAMPLED_LINES] for cell in re.findall('(?<!\\S)"[^"]*', line))
+    width, number = widths.most_common(1)[0] if widths else (1, 0)
+    return has_blank and width >= _FEWEST_CELLS and number >= 0.9 * len(lines)
+
+
+_WORD = r'(?:"(?:[^"\\]|\\.|"")*"|[^ "]+)'
+_QUOTED_WORD = re.compile(_WORD)
+_QUOTED_WORDS = re.compile(f"{_WORD}(?: {_WORD})*")
+"""The regular expression of a line of words and of quoted texts, with one blank between two of them."""
+_SAMPLED_LINES = 100
+_FEWEST_CELLS = 3
+"""The fewest cells of a line that blanks divide; a text of two words is no line of two cells."""
 
 
 def are_columns(rows: Sequence[Row]) -> bool:
