@@ -89,7 +89,8 @@ def test_a_hint_names_only_parameters_that_would_show_a_group():
     lead, *remedies = (int(number.replace(",", "")) for number in re.findall(r"at least ([\d,]*\d)", anything))
     condition = f"if its count is at least {lead:,} above that of rank 1,001, or "
     assert anything.startswith(f"an item is shown with probability 95% {condition}")
-    assert "at most 16 rows of a user count in an item (others are left out)" in anything
+    named = "with per_item = 16, in SQL COUNT(*, contribution_bounds_per_group => (0, 16)) (at most 16 rows of a user"
+    assert named in anything, "the hint named neither an option nor a clause"
     assert len(remedies) == 3
     assert all(remedy < lead for remedy in remedies)
     reachable = suggest_parameters(query, total, largest=min(remedies))

@@ -113,6 +113,27 @@ def test_people_get_bars_words_and_reasons(setwise, folder):
     assert re.search(r"spent [\w ,]+ at [εδσ] [\d.e-]{1,8}\b", told)
 
 
+def test_a_hint_on_rows_of_a_user_names_what_to_paste(setwise, tmp_path):
+    """It said "if at most 16 rows of a user count" and named no option and no clause of SQL."""
+    rows = [f"u{user},{page}" for user in range(400) for page in "ab" for _ in range(40)]
+    (tmp_path / "visits.csv").write_text("who,page\n" + "\n".join(rows) + "\n")
+    options = ("--user", "who", "--epsilon", 0.05, "--delta", "1e-6", "--contributions", 2)
+    table = f"visits={tmp_path / 'visits.csv'}"
+
+    def select(counted):
+        return ("sql", f"SELECT page, {counted} AS n FROM visits GROUP BY page", "--table", table)
+
+    shown = " ".join(setwise(*select("COUNT(*, contribution_bounds_per_group => (0, 200))"), *options).stdout.split())
+    assert "--per-item" not in shown
+    clause = re.search(r"with (COUNT\(\*, contribution_bounds_per_group => \(0, \d+\)\)) \(at most", shown)[1]
+    assert setwise(*select(clause), *options).returncode == 0
+    top = ("top-k", tmp_path / "visits.csv", "--item", "page", "-k", 2, *options)
+    shown = " ".join(setwise(*top, "--per-item", 200).stdout.split())
+    assert "in SQL" not in shown
+    option = re.search(r"with (--per-item \d+) \(at most", shown)[1]
+    assert setwise(*top, *option.split()).returncode == 0
+
+
 def test_a_short_answer_says_what_would_have_shown_more(setwise, folder):
     words = ("top-k", folder / "visits.parquet", "--user", "who", "--item", "page", "-k", 3, "--delta", 1e-6, "--json")
     short = json.loads(setwise(*words, "--epsilon", 0.001).stdout)

@@ -33,6 +33,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 _ASSIGNMENT = re.compile(r"\b(contributions|epsilon) = (\S+)")
 """A parameter and its value in a hint, as Python and SQL write them; the command line has an option instead."""
+_ROWS_HINT = re.compile(r"\bper_item = (\d+), in SQL (COUNT\([^()]* => \(0, \d+\)\))")
+"""A limit on a user's rows in a hint: as a parameter of Python, which is an option of commands, and as SQL."""
 _COVERS = {
     "batch": "every mechanism chosen up front",
     "ordered": "parameters in this order, each mechanism chosen after the answers before it",
@@ -220,8 +222,12 @@ def show_answer(
             for stated in answer.bounds
         )
         console.print(f"bounds   {bounds}", markup=False, highlight=False, style="dim")
+    is_sql = not isinstance(answer, PrivateAnswer)
     advice = "" if isinstance(answer, PrivateAnswer) else answer.advice
-    console.print(_notes(private, status, answer.summary, advice, allowed=allowed, stored=stored, details=details))
+    notes = _notes(
+        private, status, answer.summary, advice, is_sql=is_sql, allowed=allowed, stored=stored, details=details
+    )
+    console.print(notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,6 +372,7 @@ def _notes(
     summary: str,
     advice: str = "",
     *,
+    is_sql: bool,
     allowed: float | None,
     stored: "datetime | None",
     details: bool,
@@ -375,6 +382,7 @@ def _notes(
     - `status`: the status of the account that paid, or None
     - `summary`: sentences about the numbers that are shown
     - `advice`: a sentence on how ratios of released numbers can mislead, and what to ask instead; "" if there is none
+    - `is_sql`: whether the question was SQL, so that hints name clauses where a command has an option
     - `allowed`: the largest epsilon that the caller allowed, or None
     - `stored`: the time (UTC) at which the answer was stored if it was not asked for now, or None
     - `details`: whether to add the formal promise, the mechanism that was chosen, and the mechanism uses (runs of
@@ -389,7 +397,8 @@ def _notes(
         ("cost", _cost_in_words(answer, status, allowed, stored)),
     ]
     if answer.hint:
-        hint = _ASSIGNMENT.sub(r"--\1 \2", answer.hint)
+        hint = _ROWS_HINT.sub(r"\2" if is_sql else r"--per-item \1", answer.hint)
+        hint = _ASSIGNMENT.sub(r"--\1 \2", hint)
         lines.insert(1, ("hint", f"{answer.reason}: {hint}"))
     if advice:
         lines.insert(1, ("hint", advice))

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from setwise.analytics.planning.expected_error import releases_of, statistics_error
 from setwise.analytics.query import Query
+from setwise.analytics.statistics.statistic import GROUP_BOUNDS
 from setwise.errors import SetwiseError
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.planner import plan
@@ -58,7 +59,8 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
     With a lower limit, counts of rows need less noise, so an item (a group) is shown from a smaller count on. But of
     users with many rows in a group, fewer rows are counted. Limits of 16 and 4 rows are tried in this order, if they
     are below the limit of `query`. The phrase is about the first limit with which an item whose count is `most` would
-    be shown, such as "at least 120 if at most 16 rows of a user count in an item (others are left out)".
+    be shown, such as "at least 120 with per_item = 16, in SQL COUNT(*, contribution_bounds_per_group => (0, 16)) (at
+    most 16 rows of a user count in an item; others are left out)".
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
@@ -70,7 +72,11 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
         if rows < counted.most_rows:
             lead = _lead(replace(query, statistics=(counted.with_rows(rows, rows),)), total, weighable)
             if lead is not None and lead.count <= most:
-                return [f"{lead.in_words()} if at most {rows} rows of a user count in an item (others are left out)"]
+                clause = f"COUNT({'*' if counted.column is None else '..'}, {GROUP_BOUNDS} => (0, {rows}))"
+                return [
+                    f"{lead.in_words()} with per_item = {rows}, in SQL {clause} "
+                    f"(at most {rows} rows of a user count in an item; others are left out)"
+                ]
     return []
 
 
