@@ -245,18 +245,22 @@ def test_cells_that_are_no_numbers_are_shown_to_the_holder(setwise: Command, tmp
     assert "such as 'unknown': if they are amounts" in " ".join(setwise("check", path).stdout.split())
 
 
-def test_no_command_reads_users_as_floats(setwise: Command, tmp_path: Path):
-    """A spreadsheet wrote users as 4.9E+12, and the command after a refusal was refused itself."""
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_users_that_a_spreadsheet_shortened_are_refused(is_saved: bool, setwise: Command, tmp_path: Path):
+    """Users were written as 4.9E+12: the answer was charged, or the command after a refusal was refused itself."""
     path = tmp_path / "users.csv"
     path.write_text(
         "user;city;amount\n" + "".join(f"4.9{user % 100:02}E+12;{CITIES[user % 4]};{user % 50}\n" for user in USERS)
     )
-    refused = ask(setwise, path)
-    done = pasted(setwise, refused)
-    assert done.returncode == 0, done.stderr
-    assert "were shortened by a spreadsheet" in done.stderr
-    options = json.loads(setwise("check", path, "--user", "user", "--json").stdout)["options"]
-    assert "user=float" not in options
+    options = ("--separator", ";", "--user", "user")
+    for words in (("check", path, *options), ("check", path, *["--save"] * is_saved)):
+        checked = json.loads(setwise(*words, "--json").stdout)
+        assert "user=float" not in checked["options"]
+        assert any("digits cannot be restored" in note for note in checked["notes"])
+    refused = setwise("count", path, *([] if is_saved else options[:2]), *PAID)
+    assert refused.returncode == 2
+    assert "users such as 4.900E+12 were shortened by a spreadsheet" in refused.stderr
+    assert "nothing was charged" in refused.stderr
 
 
 def test_blank_users_are_emptied_by_the_command_of_the_note(setwise: Command, tmp_path: Path):
@@ -608,3 +612,21 @@ def test_only_blanks_between_quoted_cells_are_separators(row: str, setwise: Comm
     path.write_text("".join(row.format(user) + "\n" for user in range(60)))
     options = json.loads(setwise("check", path, "--json").stdout)["options"]
     assert (" " in options) == ('} "' in row)
+
+
+def test_columns_of_a_fixed_width_are_divided_by_the_command(setwise: Command, tmp_path: Path):
+    path = tmp_path / "fixed.txt"
+    cities = ("Oslo", "New York", "", "Rome")
+    rows = [f"{f'u{user}':<8}{cities[user % 4]:<10}{user % 50:>8}" for user in USERS]
+    path.write_text("\n".join([f"{'user':<8}{'city':<10}{'amount':>8}", *rows]) + "\n")
+    told = setwise("check", path).stderr
+    assert "its columns have a fixed width, which is not read; a copy with tabs between them" in told
+    command = " ".join(told.split()).partition("tabs between them: ")[2]
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    lines = (tmp_path / "fixed.clean.txt").read_text().splitlines()
+    assert [line.split("\t") for line in lines[:3]] == [
+        ["user", "city", "amount"],
+        ["u0", "Oslo", "0"],
+        ["u1", "New York", "1"],
+    ]
+    assert len(lines) == 401

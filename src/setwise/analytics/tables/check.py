@@ -33,6 +33,7 @@ from setwise.analytics.tables.clean_copies import (
     COPY,
     UNWRAPPED,
     signs_note,
+    with_divided_columns,
     with_doubled_quotes,
     with_mended_quotes,
     with_single_blanks,
@@ -45,7 +46,7 @@ from setwise.analytics.tables.scan_notes import CopyCommand, command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.analytics.tables.text_order import are_compact_days
-from setwise.analytics.tables.user_cells import is_total, shortened_users, user_notes
+from setwise.analytics.tables.user_cells import is_total, shortened_numbers, shortened_users, user_notes
 from setwise.analytics.tables.writing import (
     KIND_WORDS,
     commas_note,
@@ -315,6 +316,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         serial = tuple(name for name, kind in kinds.items() if holds_dates_as_numbers(name, samples.get(name, ())))
         forms = _number_forms(samples, kinds, user, options, files)
         remarks = _remarks(table, samples, kinds, user, options, files, serial, forms)
+        serial += tuple(name for name in samples if shortened_numbers(name, samples[name]))  # which get no type either
         if options.encoding != csv.encoding and codec_name(options.encoding) not in UTF_16:
             form = options.format_of(options.suffix_of(files[0]))
             remarks.append(f"the text is not UTF-8: {scan_encoding(files[0], form).choices()}")
@@ -357,7 +359,10 @@ def _divided_otherwise(file: TableFile, csv: CsvOptions) -> str:
     if copy := with_unwrapped_lines(file, csv):
         return f"{UNWRAPPED}{copy}"
     copy = with_single_blanks(file, csv)
-    return f"several blanks divide its cells from each other; a copy with one: {copy}" if copy else ""
+    if copy:
+        return f"several blanks divide its cells from each other; a copy with one: {copy}"
+    copy = with_divided_columns(file, csv)
+    return f"its columns have a fixed width, which is not read; a copy with tabs between them: {copy}" if copy else ""
 
 
 def _number_forms(
@@ -420,6 +425,7 @@ def _remarks(
     remarks.append(total_line_note(files[-1], options, noted))
     if user is not None:
         remarks.append(shortened_users(user, samples.get(user, ())))
+    remarks += [shortened_numbers(name, samples[name]) for name in samples if name != user]
     remarks += [note.text for note in look_alike_notes(table, [name for name in texts if name != user], options, files)]
     file = files[0] if len(files) == 1 else None
     remarks += [

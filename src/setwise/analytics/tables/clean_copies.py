@@ -224,6 +224,41 @@ def with_single_blanks(file: TableFile, csv: CsvOptions) -> str:
     return f"{join(['sed', *(word for edit in edits for word in ('-e', edit)), str(file)])} > {quote(copy_of(file))}"
 
 
+def with_divided_columns(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a copy of `file` with tabs between cells, if columns have a fixed width.
+
+    The columns are divided where all lines at the beginning of the file have blanks below each other. Each column must
+    have a name in the first line, and one column must have numbers, dates or times alone. `csv` says how the file is
+    written. The result is "" if the beginning of the file is no such table, if it has quotes, tabs or characters beyond
+    ASCII, or if no shell command can copy the file (see `can_be_copied`).
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    if not can_be_copied(file, csv.encoding) or csv.separator is not None or csv.columns is not None or csv.skip_lines:
+        return ""
+    text = read_sample(file, form)
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    has_others = any(len(row) > 1 for mark in SEPARATORS for row, _ in split_rows(lines[:_HEADER_LINES], mark))
+    if not text.isascii() or '"' in text or "\t" in text or "  " not in text or has_others:
+        return ""
+    filled = {place for line in lines for place, character in enumerate(line) if character != " "}
+    starts = sorted(place for place in filled if place == 0 or place - 1 not in filled)
+    ends = [*starts[1:], None]
+    header, *body = [[line[start:end].strip() for start, end in zip(starts, ends, strict=True)] for line in lines]
+    values = [all(looks_like_row([row[place]]) for row in body if row[place]) for place in range(len(header))]
+    if len(body) < _FEWEST_ROWS or len(starts) < 2 or len({*header} - {""}) < len(starts) or looks_like_row(header):
+        return ""
+    if not any(values):
+        return ""
+    program = (
+        f'BEGIN{{n=split("{" ".join(str(start + 1) for start in starts)}",s," ")}} '
+        '{sub(/\\r$/,""); t=""; for(i=1;i<=n;i++){c=substr($0,s[i],i<n?s[i+1]-s[i]:length($0)); '
+        'gsub(/^ +| +$/,"",c); t=t (i>1?"\\t":"") c} print t}'
+    )
+    return f"LC_ALL=C {join(['awk', program, str(file)])} > {quote(copy_of(file))}"
+
+
+_FEWEST_ROWS = 10
+"""The fewest rows in which blanks below each other show where columns of a fixed width end."""
 _HEADER_LINES = 100
 """Lines at the beginning of a file in which a separator other than blanks is looked for."""
 
