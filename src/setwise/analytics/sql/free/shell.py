@@ -37,6 +37,21 @@ _HAS_COMMON_TABLES = "has common tables"
 """The note at a statement's tree that says whether it has common table expressions, so that none is looked for."""
 
 
+_KEYS = "columns of group keys"
+"""The key in `meta` of a statement's tree under which its `_KeyColumns` are kept."""
+
+
+class _KeyColumns(dict[tuple[int, int], tuple[Sequence[exp.Expr], bool]]):
+    """Whether columns of a statement's SELECTs hold group keys, by the identity of the SELECT and the column's place.
+
+    The SELECTs are kept as well, so that no new one gets the identity of one that is gone.
+    """
+
+    def __deepcopy__(self, memo: object) -> "_KeyColumns":
+        """Return the object itself, because a copy of the tree would otherwise copy the tree within it without end."""
+        return self
+
+
 _EXPANDED = "expanded"
 """The note at a SELECT whose * have been replaced by columns, as far as they can be."""
 
@@ -96,6 +111,7 @@ def shell_of(tree: exp.Expr, public: Sequence[str], most_keys: int) -> Shell:
     if selects and _count_products(tree) <= _MOST_PRODUCTS:
         for select in selects:
             _expand_stars(select, tree)
+        tree.meta.pop(_KEYS, None)  # the columns of a * are known by now
         if _have_equal_columns(selects):
             shown = _with_ends(selects, tree)
             names = unique_names([column.name for column in shown])
@@ -470,10 +486,15 @@ def _holds_keys(selects: Sequence[exp.Expr], place: int, tree: exp.Expr) -> bool
     `place` is the index of the column. The column holds group keys if it is computed from group keys in at least one of
     `selects`, and is constant in the other ones. `tree` is the whole statement.
     """
+    known = tree.meta.setdefault(_KEYS, _KeyColumns())
+    if (id(selects[0]), place) in known:  # without this, time would double with each level of unions of unions
+        return bool(known[id(selects[0]), place][1])
     nodes = [select.expressions[place].unalias() for select in selects]
     keys = [_is_key(node, select, tree) for node, select in zip(nodes, selects, strict=True)]
     constant = [node.find(exp.Column, exp.Window, exp.Select) is None and not has_aggregate(node) for node in nodes]
-    return any(keys) and all(key or known for key, known in zip(keys, constant, strict=True))
+    holds = any(keys) and all(key or fixed for key, fixed in zip(keys, constant, strict=True))
+    known[id(selects[0]), place] = (selects, holds)
+    return holds
 
 
 def _hidden_columns(select: exp.Expr, tree: exp.Expr) -> ColumnEnds:
