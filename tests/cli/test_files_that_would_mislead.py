@@ -259,7 +259,7 @@ def test_users_that_a_spreadsheet_shortened_are_refused(is_saved: bool, setwise:
         assert any("digits cannot be restored" in note for note in checked["notes"])
     refused = setwise("count", path, *([] if is_saved else options[:2]), *PAID)
     assert refused.returncode == 2
-    assert "users such as 4.900E+12 were shortened by a spreadsheet" in refused.stderr
+    assert "E+12 were shortened by a spreadsheet" in refused.stderr
     assert "nothing was charged" in refused.stderr
 
 

@@ -304,8 +304,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         guess = guess_grammar(samples, options.cells)
         separator = options.format_of(options.suffix_of(files[0])).separator
         thousands = tuple(name for name in samples if may_be_thousands(samples[name], separator, guess.grammar))
-        other_dates, doubtful, commas = guess.other_dates, guess.doubtful, guess.commas
-        cells = guess.grammar
+        other_dates, doubtful, commas, cells = guess.other_dates, guess.doubtful, guess.commas, guess.grammar
         options = replace(
             options, decimal=cells.decimal, thousands=cells.thousands, date_format=cells.date_format, null=cells.null
         )

@@ -117,7 +117,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     if not names:
         return [*lines, *users, *objects, *seconds]
     if table.user in samples and (shortened := shortened_users(table.user, samples[table.user])):
-        users.append(ScanNote(shortened))
+        users.append(ScanNote(shortened, mostly_unreadable=True, is_unsolved=True))
     scan = _ColumnScan(raw, replace(table, types=types, inferred=inferred, csv=csv), files, names, samples)
     notes = scan.unconverted_notes()
     compared = [name for name in ordered_columns(names, question) if name not in scan.kinds]

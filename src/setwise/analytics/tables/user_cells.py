@@ -261,13 +261,38 @@ def shortened_users(user: str, cells: Sequence[str]) -> str:
     asks the data holder to write the file again, because the digits are lost. `cells` are sampled cells of the column
     `user`.
     """
-    shortened = [cell for cell in cells if re.fullmatch(r"\s*[0-9]([.,][0-9]+)?E[+][0-9]+\s*", cell)]
-    if not shortened or 2 * len(shortened) < len(cells):
+    shortened = _shortened(cells)
+    if not shortened:
         return ""
     return (
-        f"users such as {shortened[0].strip()} were shortened by a spreadsheet, so that several count as one: write "
-        f"the file again from its source, with {user!r} as text"
+        f"users such as {shortened[0].strip()} were shortened by a spreadsheet, so that several count as one, and "
+        f"their digits cannot be restored: write the file again from its source, with {user!r} as text"
     )
+
+
+def shortened_numbers(name: str, cells: Sequence[str]) -> str:
+    """Return a sentence if half or more of the sampled `cells` of the column `name` are shortened numbers; else "".
+
+    A spreadsheet shortens numbers of twelve and more digits, as 4.9E+12. Such long numbers are mostly numbers of
+    people or things, of which several become the same, so that the column must not be read as numbers.
+    """
+    shortened = [cell for cell in _shortened(cells) if int(cell.rpartition("+")[2]) >= _SHORTENED_FROM]
+    if not shortened:
+        return ""
+    return (
+        f"cells of {name!r} such as {shortened[0].strip()} were shortened by a spreadsheet, and their digits cannot be "
+        f"restored: if they tell people or things apart, write the file again from its source, with {name!r} as text"
+    )
+
+
+_SHORTENED_FROM = 11
+"""The least exponent of ten of whole numbers that spreadsheets shorten: they show up to eleven digits."""
+
+
+def _shortened(cells: Sequence[str]) -> list[str]:
+    """Return those `cells` that are numbers as 4.9E+12, as spreadsheets shorten them; none if most cells are not."""
+    shortened = [cell for cell in cells if re.fullmatch(r"\s*[0-9]([.,][0-9]+)?E[+][0-9]+\s*", cell)]
+    return shortened if 2 * len(shortened) >= len(cells) else []
 
 
 def repeated_headers(
