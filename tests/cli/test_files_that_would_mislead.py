@@ -245,22 +245,17 @@ def test_cells_that_are_no_numbers_are_shown_to_the_holder(setwise: Command, tmp
     assert "such as 'unknown': if they are amounts" in " ".join(setwise("check", path).stdout.split())
 
 
-@pytest.mark.parametrize("is_saved", [True, False])
-def test_users_that_a_spreadsheet_shortened_are_refused(is_saved: bool, setwise: Command, tmp_path: Path):
+@pytest.mark.parametrize("options", [["--save"], []])
+def test_users_that_a_spreadsheet_shortened_are_refused(options: list[str], setwise: Command, tmp_path: Path):
     """Users were written as 4.9E+12: the answer was charged, or the command after a refusal was refused itself."""
     path = tmp_path / "users.csv"
-    path.write_text(
-        "user;city;amount\n" + "".join(f"4.9{user % 100:02}E+12;{CITIES[user % 4]};{user % 50}\n" for user in USERS)
-    )
-    options = ("--separator", ";", "--user", "user")
-    for words in (("check", path, *options), ("check", path, *["--save"] * is_saved)):
-        checked = json.loads(setwise(*words, "--json").stdout)
-        assert "user=float" not in checked["options"]
-        assert any("digits cannot be restored" in note for note in checked["notes"])
-    refused = setwise("count", path, *([] if is_saved else options[:2]), *PAID)
+    path.write_text("user,city\n" + "".join(f"4.9{user % 100:02}E+12,{CITIES[user % 4]}\n" for user in USERS))
+    checked = setwise("check", path, "--json", *options).stdout
+    assert "digits cannot be restored" in checked
+    assert "user=float" not in checked
+    refused = setwise("count", path, *PAID)
     assert refused.returncode == 2
     assert "E+12 were shortened by a spreadsheet" in refused.stderr
-    assert "nothing was charged" in refused.stderr
 
 
 def test_blank_users_are_emptied_by_the_command_of_the_note(setwise: Command, tmp_path: Path):
