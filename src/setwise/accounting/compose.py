@@ -508,7 +508,8 @@ def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]
 def _classify(uses: tuple[Use, ...]) -> "ClassifiedUses":
     """Return `uses` classified by how they compose: fixed dominating pairs, bounded range, and others.
 
-    The result is cached, because bounds for all interactions (what the adversary may choose on the fly) need it.
+    The result is cached, because the same uses are often composed several times, once for each interaction (what the
+    adversary may choose on the fly).
     """
     from setwise.accounting.classified_uses import classify
 

@@ -64,9 +64,10 @@ class MenuTotals:
     def for_promise(
         cls, uses: Iterable[Use | Guarantee | str], *, epsilon: float, delta: float, failure_share: float
     ) -> "MenuTotals":
-        """Return the largest budget of a menu account such that all answers together are (epsilon, delta)-DP.
+        """Return the largest budget with which all answers of a menu account together are (epsilon, delta)-DP.
 
-        A menu account pays only for a fixed list (menu) of guarantees.
+        A menu account pays only for a fixed list (menu) of guarantees, each of which costs a whole number of units. The
+        budget is a number of these units.
 
         - `uses` are the guarantees on the menu. The account may pay for each any number of times, so the number in
           "pure:0.1x3", for example, is ignored.

@@ -209,8 +209,9 @@ class Engine(ABC):
 
     @without_driver_error
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` groups with the highest exact counts, without noise, highest first.
+        """Return the groups with the highest exact counts, highest first; as many groups as `most` says.
 
+        Exact counts stay inside Setwise: a mechanism adds noise to them before an analyst sees anything.
         `aggregation` says which rows are counted by which columns, and limits how much one user adds to the counts.
         Groups with equal counts are in the order of their labels, by code point.
         """

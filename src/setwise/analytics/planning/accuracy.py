@@ -70,9 +70,10 @@ class Accuracy:
         )
 
     def in_units(self, unit: str, names: Collection[str]) -> "Accuracy":
-        """Return this accuracy with the unit of privacy `unit` in place of users, as in user-days, in its texts.
+        """Return this accuracy with texts that speak of the unit of privacy `unit` where they spoke of users.
 
-        `names` are names of columns. A column that is called "user" keeps its name.
+        Only words change: "fewer than 36 users" becomes "fewer than 36 user-days" for the unit "user,day". `names` are
+        the names of the question's columns, which stay as they are, even if one is called "user".
         """
         text, about, threshold = (in_unit_nouns(each, unit, names) for each in (self.text, self.about, self.threshold))
         return Accuracy(text=text, about=about, threshold=threshold)

@@ -41,9 +41,9 @@ class SeriesBody(Body):
     - `every`, `start`, `periods`: the length of a period, the first day of the first period, and the number of periods
     - `contributions`: the most groups in which one user counts
     - `epsilon`, `delta`: what an account with an (epsilon, delta) budget pays once for the whole series
-    - `counts`: the registered use that an account with registered uses pays once for the whole series, such as
-      "gaussian:20" (noise of 20 times the sensitivity). If the groups are private, an account with registered uses also
-      pays `delta`, the probability that a group with only one user is shown
+    - `counts`: what an account pays once for the whole series if it registered, when it was opened, which mechanisms it
+      may use: one of these, such as "gaussian:20" (noise of 20 times the sensitivity). If the groups are private, such
+      an account also pays `delta`, the probability that a group with only one user is shown
     - `purpose`: which counts shall have the smallest error: running totals, counts of single periods, or counts over
       windows of `window` periods
     - `where`: a filter; only rows that satisfy it are counted

@@ -223,7 +223,8 @@ class PostgresqlEngineQuery(SqlEngineQuery):
     def prepared_statement(self) -> tuple[str, dict[str, object]]:
         """Return (SQL, parameters): the SELECT whose rows (item, n, rank, users) a prepared dataset stores.
 
-        Each user's groups are put into a random order. A row says that `users` users have the group `item` at position
+        A prepared dataset stores each user's groups in a random order, so that a later question can keep the first N
+        groups of each user, whatever its N is. A row says that `users` users have the group `item` at position
         `rank` of their order. Each of them adds n, a number of rows or a sum of values, to that group. The parameters
         are the values of the SQL's placeholders, by name. The statement draws its secret salt (the random number that
         decides the order) itself, unless the salt is given for tests.

@@ -361,10 +361,11 @@ def check_exists(select: exp.Expr) -> None:
 
 
 def _check_left_keys(inner: exp.Expr, scope: Scope) -> None:
-    """Raise `InvalidParameter` if the subquery `inner` names the key column of a table that an outer LEFT JOIN joins.
+    """Raise `InvalidParameter` if the subquery `inner` reads a key column that it must not read.
 
-    In SQL, that column is null in rows without a match. The joined rows do not have this column; they have the key of
-    the table before LEFT JOIN in its place. A comparison with that key would be true in rows without a match, too.
+    It is a key column of the table after LEFT JOIN in the outer SELECT. In SQL, this column is null in rows without a
+    match. Setwise does not store it in the joined rows: it reads the key of the table before LEFT JOIN in its place,
+    which is not null. A comparison with that key would so be true in rows without a match, too.
     `scope` has the names of tables and columns of the outer SELECT (the one around the subquery).
     """
     for column in inner.find_all(exp.Column):
