@@ -1,4 +1,4 @@
-"""The grammar by which text cells are read as numbers, dates and other types, as SQL of DuckDB and of Spark.
+"""The grammar by which text cells are read as numbers, dates or empty (`--null`), as SQL of DuckDB and of Spark.
 
 Spaces, tabs and line ends around a cell are ignored. A cell that does not fit the grammar of its type is null.
 

@@ -1,4 +1,4 @@
-"""Adds to an answer what a private search found for it: the bounds, their share of the cost, and what they leave out.
+"""Adds to an answer what a private search found: bounds, costs and left-out shares (in words: present/text.py).
 
 If a question leaves bounds open, such as clipping bounds, a private search finds them before the answer is computed.
 """

@@ -1,4 +1,4 @@
-"""Sentences about queries and answers: what was asked, what is counted, why a list ends, and what intervals promise.
+"""Sentences about queries and answers: what was asked, counted and left out by bounds, and what intervals promise.
 
 cli/output.py prints these sentences below the table of an answer.
 """

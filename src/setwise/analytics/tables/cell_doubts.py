@@ -1,4 +1,4 @@
-"""Sentences that warn the data holder of cells which can be read but may not mean what they seem to mean.
+"""Sentences that warn the data holder of cells that may not mean what they seem to mean, such as Unix times.
 
 Examples are codes such as -999 among numbers, times with an offset from UTC, the numbers in which spreadsheets store
 dates, and columns that write yes with several words.

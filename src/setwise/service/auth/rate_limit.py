@@ -1,4 +1,4 @@
-"""Rate limits: a token bucket per person for requests, and one per address for failed sign-ins."""
+"""Token buckets: authenticator.py takes from one per person for requests, one per address for failed sign-ins."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""One aggregation on DuckDB, by the faster of two equivalent SQL forms, with users split into parts to save memory.
+"""Runs the SQL of bounding.py on DuckDB, for small tables in a form with one sort, with users split to save memory.
 
 One form groups rows by user and group, and the other numbers the rows of each user by window functions.
 """
