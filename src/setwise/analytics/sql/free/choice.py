@@ -15,7 +15,7 @@ from setwise.mechanisms.release import Estimate, Item
 def allow_for_choice(
     answers: Sequence[PrivateAnswer], queries: Sequence[Query], share: Fraction
 ) -> tuple[list[PrivateAnswer], bool]:
-    """Return `answers` with wider intervals, because noisy numbers choose the rows shown, and whether all are wider.
+    """Return `answers` with wider intervals, because noisy numbers choose the rows shown, and whether all surely hold.
 
     - `answers` are the released (noisy) answers of a statement's private queries, which are `queries`.
     - `share` is the share of the released rows that the statement shows.
@@ -24,11 +24,13 @@ def allow_for_choice(
     widened to both sides, whatever the statement chooses by, so that on average it holds as often as is stated. A value
     is marked unreliable if its wider interval reaches 0.
     The intervals of private groups stay as they are, because a threshold on noisy counts has chosen the released rows
-    as well. So do those of statistics whose noise is not symmetric, such as means.
+    as well. So do those of statistics whose noise is not symmetric, such as means. Gaussian noise of several counts may
+    be partly shared, and how often intervals hold is then proven only if the number of rows shown is fixed; so the
+    second result is False if any of `answers` has Gaussian noise.
     """
     wider = [_widened(answer, query, share) for answer, query in zip(answers, queries, strict=False)]
-    complete = all(query.domain is not None and all(map(_is_symmetric, query.statistics)) for query in queries)
-    return wider, complete
+    symmetric = all(query.domain is not None and all(map(_is_symmetric, query.statistics)) for query in queries)
+    return wider, symmetric and not any("gaussian" in answer.mechanism for answer in answers)
 
 
 def _is_symmetric(statistic: Statistic) -> bool:
