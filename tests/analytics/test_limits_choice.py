@@ -10,10 +10,14 @@ import pytest
 
 import setwise
 from setwise.analytics.planning.limits_choice import ExpectedError, LikelyUsers, choose_limits
+from setwise.analytics.planning.plan import plan_query
 from setwise.analytics.planning.suggestions import suggest_parameters
 from setwise.analytics.query import Query
-from setwise.mechanisms.planning.request import Total
+from setwise.analytics.schema import Column, Kind, Schema
+from setwise.mechanisms.planning.request import MechanismName, Total
 from tests import sizes
+
+SCHEMA = Schema((Column(name="user", kind=Kind.INTEGER), Column(name="title", kind=Kind.TEXT)))
 
 
 def flights(aircraft=3800, mean=0.7, most=109):
@@ -91,12 +95,41 @@ def test_a_hint_names_only_parameters_that_would_show_a_group():
     assert anything.startswith(f"an item is shown with probability 95% {condition}")
     named = "with per_item = 16, in SQL COUNT(*, contribution_bounds_per_group => (0, 16)) (at most 16 rows of a user"
     assert named in anything, "the hint named neither an option nor a clause"
-    assert len(remedies) == 3
+    assert "so its count may be lower" in anything, "a lower limit lowers the counts as well"
+    assert "contributions =" not in anything, "how much lower counts become with fewer groups of a user is not known"
+    assert len(remedies) == 2
     assert all(remedy < lead for remedy in remedies)
     reachable = suggest_parameters(query, total, largest=min(remedies))
     assert f"{min(remedies):,} with" in reachable
     assert f"{max(remedies):,} with" not in reachable
-    assert "more can be shown from a list of public items" in suggest_parameters(query, total, largest=10)
+    nothing = suggest_parameters(query, total, largest=10)
+    assert nothing.endswith("; if the list of groups is public, state it as the domain: every group is then shown")
+    assert " with " not in nothing.partition(" if its count")[2]
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_a_larger_epsilon_is_suggested_with_the_limits_that_its_forecast_is_for(found):
+    """A limit that was found at epsilon 1 became a wider one at 5, whose threshold was ten times the forecast."""
+    query, total = Query.top_k(item="title", k=10, contributions=2, per_item=2), Total(epsilon=1, delta=1e-6)
+    hint = suggest_parameters(query, total, found=found)
+    limits = "with epsilon = 2, contributions = 2 and per_item = 2, in SQL COUNT(*, contribution_bounds_per_group"
+    assert (limits in hint) == found
+    forecast = int(re.search(r"at least (\d+) with epsilon = 2", hint)[1])
+    planned = plan_query(query, replace(total, epsilon=2), "user", SCHEMA, None).plan.error
+    assert forecast == max(planned.detectable, planned.shortfall)
+
+
+def test_groups_of_counted_rows_are_found_by_their_users():
+    """At most 512 rows of a user counted, a group was shown from 9,817 rows on: 3 of 21 occupations were."""
+    total = Total(epsilon=Fraction("0.9"), delta=1e-6)
+    few, many = (Query.histogram(item="title", contributions=1, per_item=rows) for rows in (2, 512))
+    by_rows, by_users = (plan_query(query, total, "user", SCHEMA, None) for query in (few, many))
+    assert by_rows.plan.accuracy.threshold == "count"
+    assert by_users.plan.accuracy.threshold == "number of users"
+    assert by_users.plan.error.detectable <= by_rows.plan.error.detectable
+    named = plan_query(many, replace(total, mechanism=MechanismName.UNKNOWN_LAPLACE), "user", SCHEMA, None)
+    assert named.plan.error.detectable > 200 * by_users.plan.error.detectable
+    assert by_users.plan.error.radius <= 2.1 * named.plan.error.radius, "half of the budget counts"
 
 
 def likely(numbers, users):
@@ -149,3 +182,44 @@ def test_users_without_values_in_common_keep_theirs():
     expected = ExpectedError(epsilon=0.9, delta=0.0, groups=1, most=1, is_hidden=False)
     bounds = tuple(2**power for power in range(16))
     assert choose_limits(expected, (1,), groups, bounds, [orders]).rows == (64,)
+
+
+def occupations(users=943):
+    """Ratings of `users` people in 21 occupations, one each; a person has 20 ratings at least and 100 on average."""
+    random = np.random.default_rng(5)
+    rows = 20 + random.geometric(1 / 80, users)
+    occupation = random.choice(21, users, p=np.arange(21, 0, -1) / 231)
+    names = [f"job {number:02}" for number in np.repeat(occupation, rows)]
+    return pa.table({"user": np.repeat(np.arange(users), rows), "occupation": names})
+
+
+def test_groups_of_few_users_with_many_rows_are_shown_and_their_intervals_hold():
+    table = occupations()
+    exact = dict(zip(*np.unique(table["occupation"].to_numpy(), return_counts=True), strict=True))
+    kept, hits, wide = 0, 0, {"contributions": 1, "per_item": 1000}
+    with setwise.open(table, user="user", name="ratings") as ratings:
+        for _ in range(20):
+            answer = ratings.histogram(item="occupation", **wide, epsilon=1, delta=1e-6)
+            assert len(answer) > 8, "by their rows, groups of 19,000 rows would be shown, and none has so many"
+            assert "Groups with fewer than about" in answer.left_out
+            assert "users may be hidden" in answer.left_out
+            assert all(item.interval[0] <= item.count <= item.interval[1] for item in answer)
+            kept += len(answer)
+            hits += sum(item.interval[0] <= exact[item.label] <= item.interval[1] for item in answer)
+    assert hits >= 0.9 * kept
+
+
+def test_public_groups_of_sql_count_a_user_in_as_many_as_users_have():
+    """Without a bound, a user is taken to be in all 21: intervals were five times as wide as with one."""
+    names = tuple(f"job {number:02}" for number in range(21))
+    asked = "SELECT occupation, COUNT(DISTINCT user) AS users FROM ratings GROUP BY occupation"
+    with setwise.open(occupations(), user="user", name="ratings") as ratings:
+        answer = ratings.sql(asked, epsilon=1, domain=names)
+        few = ratings.sql(asked, epsilon=1, domain=names[:4])
+        wide = ratings.histogram(item="occupation", domain=names, epsilon=1)
+    assert len(answer.rows) == 21
+    assert answer.answer.found["contributions"] <= 2
+    ends = [row["users"]["interval"] for row in answer.rows]
+    assert max(upper - lower for lower, upper in ends) < 20
+    assert "contributions" not in few.answer.found
+    assert "contributions = auto finds in how many" in wide.hint

@@ -13,6 +13,7 @@ import pytest
 import setwise
 from setwise.analytics import execute as execution
 from setwise.analytics.engines.base import Engine
+from setwise.analytics.planning import mechanism_choice
 from setwise.analytics.planning import plan as planning
 from setwise.analytics.planning.bounds_search import FoundBounds
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
@@ -105,7 +106,7 @@ def test_every_statistic_whose_bounds_can_be_found_is_tried():
 def quick_prices(monkeypatch):
     """Plan each set of releases once: the price of a plan does not depend on the bounds beyond its releases."""
     plans, prices = {}, {}
-    plan_statistics, certified_price = planning.plan_statistics, planning.certified_price
+    plan_statistics, certified_price = mechanism_choice.plan_statistics, planning.certified_price
 
     def planned(bounds, total, releases, *, certified):
         key = (bounds, total, tuple(releases), certified)
@@ -119,7 +120,7 @@ def quick_prices(monkeypatch):
             prices[key] = certified_price(uses, delta, interaction)
         return prices[key]
 
-    monkeypatch.setattr(planning, "plan_statistics", planned)
+    monkeypatch.setattr(mechanism_choice, "plan_statistics", planned)
     monkeypatch.setattr(planning, "certified_price", priced)
 
 

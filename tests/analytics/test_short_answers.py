@@ -26,8 +26,8 @@ def test_a_top_ten_without_a_bound_names_the_bound_that_shows_all_ten():
     with setwise.open(flights(), user="aircraft", name="flights") as session:
         short = session.top_k(**ASKED, **LITTLE)
         assert len(short) <= 3
-        assert "with contributions = 20 (at most 20 items of a user; others are left out)" in short.hint
-        assert short.hint.endswith("with epsilon = 1")
+        assert "with contributions = 20 (at most 20 items of a user then count, so counts may be lower)" in short.hint
+        assert "with epsilon = 1; if the list of groups is public" in short.hint
         needed, bounded, larger = (
             int(each.replace(",", "")) for each in re.findall(r"at least ([\d,]*\d)", short.hint)
         )

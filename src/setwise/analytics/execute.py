@@ -22,7 +22,11 @@ from setwise.analytics.planning.bounds_search import SearchMemory
 from setwise.analytics.planning.expected_error import ranks_note, reliability_note, statistics_note, with_reliability
 from setwise.analytics.planning.found_bounds import with_found_bounds
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
-from setwise.analytics.planning.suggestions import suggest_parameters
+from setwise.analytics.planning.suggestions import (
+    suggest_for_hidden_groups,
+    suggest_for_public_groups,
+    suggest_parameters,
+)
 from setwise.analytics.present.order import arrange_items
 from setwise.analytics.present.text import (
     brief_bounds_note,
@@ -43,7 +47,7 @@ from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.planning.request import MechanismName
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import Item
+from setwise.mechanisms.release import Estimate, Item
 from setwise.mechanisms.statistic_release import GroupTable
 from setwise.mechanisms.statistics import GroupRelease, GroupStatistics
 from setwise.mechanisms.weighted_rounds import DiscoveredCounts, Discovery, GroupWeights, WeightedRounds
@@ -505,7 +509,9 @@ def _statistics_answer(planned: ExecutablePlan, release: GroupRelease) -> Privat
     assert isinstance(planned.mechanism, GroupStatistics)
     groups = with_reliability(planned.query, planned.mechanism, release)
     items = tuple(
-        Item(label=_label(planned.query, label), estimates=estimates)
+        _counted_item(planned.query, label, *estimates)
+        if planned.query.counted is not None
+        else Item(label=_label(planned.query, label), estimates=estimates)
         for label, estimates in zip(release.labels, groups, strict=True)
     )
     query = planned.query
@@ -520,6 +526,18 @@ def _statistics_answer(planned: ExecutablePlan, release: GroupRelease) -> Privat
     return _answer(planned, items, release.spent, release.complete, note)
 
 
+def _counted_item(query: Query, label: Label, estimate: Estimate) -> Item:
+    """Return the item of a group whose count of rows was released after the group was found by its users.
+
+    The item has the same fields as if the group had been found by its rows: `estimate` as a count with its interval,
+    and the noisy number. A group that was found has at least one row.
+    """
+    assert estimate.interval is not None
+    noisy = round(estimate.value)
+    lower, upper = (max(1, round(end)) for end in estimate.interval)
+    return Item(label=_label(query, label), count=max(1, noisy), interval=(lower, upper), noisy=noisy)
+
+
 def _answer(
     planned: ExecutablePlan, items: tuple[Item, ...], spent: Sequence[Use], complete: bool, note: str
 ) -> PrivateAnswer:
@@ -527,7 +545,7 @@ def _answer(
     whole = None if query.domain is None else len(query.domain)  # the number of public items; None if they are private
     reached = query.item is None or len(items) in (query.k, whole)
     short = not reached and (query.k is not None or not items)
-    by_users = plan.mechanism == MechanismName.WEIGHTED_ROUNDS  # its rounds find groups by the weights of users
+    by_users = plan.mechanism == MechanismName.WEIGHTED_ROUNDS or isinstance(planned.mechanism, GroupStatistics)
     hidden = hidden_groups_note(query, plan.error, reached, by_users=by_users)
     in_utc, user = utc_note(planned.in_utc), planned.aggregation.user
     return PrivateAnswer(
@@ -550,26 +568,31 @@ def _answer(
         brief=" ".join(filter(None, (brief_bounds_note(query, user), in_utc))),
         hidden=hidden,
         axes=planned.axes,
-        hint=_hint(planned, items) if short else "",
+        hint=_hint(planned, items, is_short=short) if short or query.k is None else "",
         alone=plan.alone,
         groups=query.groups if len(query.groups) > 1 else (),
         statistics=() if query.counted is not None else tuple(statistic.name for statistic in query.statistics),
     )
 
 
-def _hint(planned: ExecutablePlan, items: Sequence[Item]) -> str:
-    """Return a sentence that tells the analyst how to see more items (groups) than the released `items`.
+def _hint(planned: ExecutablePlan, items: Sequence[Item], *, is_short: bool) -> str:
+    """Return a sentence that tells the analyst how to see more items (groups) than the released `items`; or "".
 
     For example: "an item is shown with probability 95% if its count is at least 300, or at least 120 with epsilon = 1".
-    `planned` is the question's plan. The result is "" if the account pays with guarantees that it registered in
-    advance, because such a question states no epsilon that could be raised; if the possible items are public; or if no
-    count decides whether an item is shown.
+    `planned` is the question's plan. `is_short` is True if the answer has no item, or fewer than the k asked for. The
+    result is "" if the account pays with guarantees that it registered in advance, because such a question states no
+    epsilon that could be raised; or if nothing that could be changed is known to help.
     """
     if planned.total is None:
         return ""
+    weighable, found = planned.is_weighable, planned.largest_group is not None
+    if planned.query.domain is not None:
+        return suggest_for_public_groups(planned.query)
+    if not is_short:
+        return suggest_for_hidden_groups(planned.query, planned.total, weighable=weighable, found=found)
     guesses = [planned.largest_group, *(item.count for item in items)]
     largest = min((guess for guess in guesses if guess is not None), default=None)
-    return suggest_parameters(planned.query, planned.total, weighable=planned.rounds is not None, largest=largest)
+    return suggest_parameters(planned.query, planned.total, weighable=weighable, found=found, largest=largest)
 
 
 def _label(query: Query, label: Label) -> Label:

@@ -398,8 +398,8 @@ def _notes(
     ]
     if answer.hint:
         hint = _ROWS_HINT.sub(r"\2" if is_sql else r"--per-item \1", answer.hint)
-        hint = _ASSIGNMENT.sub(r"--\1 \2", hint)
-        lines.insert(1, ("hint", f"{answer.reason}: {hint}"))
+        hint = _ASSIGNMENT.sub(r"--\1 \2", hint).replace("state it as the domain", "add --domain FILE (one on a line)")
+        lines.insert(1, ("hint", hint if answer.items and answer.hidden else f"{answer.reason}: {hint}"))
     if advice:
         lines.insert(1, ("hint", advice))
     if details:

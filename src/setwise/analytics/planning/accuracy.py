@@ -34,11 +34,11 @@ class Accuracy:
         - `mechanism` is the name of the plan's mechanism.
         - `why` has the form "MECHANISM: TEXT", where TEXT says why the plan has this mechanism. If the answer has only
           labels, and so no number with an error, TEXT becomes the accuracy's text.
-        - `statistics` says how close each statistic will be. It is "" if the query has a single statistic by which
-          groups can be ranked; its error is then `error`.
+        - `statistics` says how close each statistic will be. It is "" if groups are found by the only number that the
+          query asks for; the error of this number is then `error`.
         """
         about = query.statistics[main_statistic(query)].subject
-        threshold = _threshold(query, mechanism)
+        threshold = "number of users" if statistics else _threshold(query, mechanism)
         sure = f"(with probability {float(error.confidence):.0%})"
         if statistics:
             close = statistics
@@ -94,7 +94,8 @@ def _threshold(query: Query, mechanism: str) -> str:
 
     It is the number of users if the query has several statistics, or only one by which groups cannot be ranked (such as
     a mean), and also if the `mechanism` is `WEIGHTED_ROUNDS` (which finds groups in rounds) and several rows of a user
-    count in a group. Otherwise it is the statistic of the query.
+    count in a group. Otherwise it is the statistic of the query. The caller knows of other mechanisms that find groups
+    by their users.
     """
     match query.counted:
         case None:

@@ -17,6 +17,13 @@ from setwise.mechanisms.planning.rounds import FEWEST_CONTRIBUTIONS
 READ_GROUPS = 20
 """How many groups an analyst is expected to read of a histogram whose groups are private."""
 
+FEWEST_ROWS_BY_USERS = 8
+"""From this limit on a user's rows on, the private groups of a count of rows are found by their users.
+
+Groups that are found by rows need that many times as many rows as they would need users. In a group of 40 users, some
+of whom reach a limit of 8, there are about 100 rows, and finding it by rows takes 155 (at epsilon 0.9, delta 1e-6).
+"""
+
 _LARGEST_SHARES = (0.25, 0.1, 0.04)
 """Shares of all rows that the largest private group may have; each is taken to be as likely as the others.
 
@@ -118,7 +125,17 @@ class ExpectedError:
         - `contributions` is the limit on a user's groups, and `rows` the limit on a user's rows in a group.
         """
         noise = self.noise_scale(contributions) * rows
+        if self._finds_by_users(contributions, rows):
+            noise *= 2  # half of the budget finds the groups
         return total - kept * self._shown_share(kept, users, contributions, rows) + self.groups * noise
+
+    def _finds_by_users(self, contributions: int, rows: int) -> bool:
+        """Return whether private groups are found by their users, although rows are counted.
+
+        `contributions` is the limit on a user's groups, and `rows` the limit on a user's rows in a group.
+        """
+        few_groups = contributions < FEWEST_CONTRIBUTIONS
+        return self.is_hidden and self.most is None and few_groups and rows >= FEWEST_ROWS_BY_USERS
 
     def shown_from(self, contributions: int) -> float:
         """Return about how large the count of a private group must be to be shown, if a user adds at most 1 to a group.
@@ -157,6 +174,10 @@ class ExpectedError:
         if not self.is_hidden or (self.most is None and contributions >= FEWEST_CONTRIBUTIONS):
             return 1.0
         needed = self.shown_from(contributions) * rows
+        if self._finds_by_users(contributions, rows):
+            # Half of the budget finds them, by users. A user is taken to have sqrt(rows) rows in a group: if few users
+            # reach a limit, most have far fewer rows.
+            needed = 2 * self.shown_from(contributions) * math.sqrt(rows)
         largest = [self.largest_group(kept, users, rows, share) for share in _LARGEST_SHARES]
         shown = [min(1.0, count / needed / math.sqrt(self.groups)) if count >= needed else 0.0 for count in largest]
         return sum(shown) / len(shown)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain
 from typing import TYPE_CHECKING, assert_never
 
 from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction
@@ -38,7 +37,7 @@ from setwise.analytics.planning.bounds_search import (
 )
 from setwise.analytics.planning.charges import Charge, promise_within
 from setwise.analytics.planning.expected_error import releases_of, statistics_error, statistics_in_words
-from setwise.analytics.planning.remembered import plan, plan_statistics
+from setwise.analytics.planning.mechanism_choice import choose_mechanism
 from setwise.analytics.present.order import Axis, axis_of, columns_in_utc
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
@@ -180,6 +179,7 @@ class ExecutablePlan:
       which a user counts); None if the query states all bounds.
     - `largest_group` is an estimate of the count of the largest group, from the noisy numbers of a search that ran
       before; None if there is no estimate.
+    - `is_weighable` is True if the table allows private groups to be found in rounds (several noisy passes over it).
     """
 
     query: Query
@@ -195,6 +195,7 @@ class ExecutablePlan:
     total: Total | None = None
     search: "BoundsSearch | None" = None
     largest_group: float | None = None
+    is_weighable: bool = False
 
     def at_version(self, version: str) -> "ExecutablePlan":
         """Return the same plan for the version `version` of a Delta or Iceberg table with the same columns.
@@ -518,8 +519,17 @@ def aggregation_of(query: Query, user: str, schema: Schema, where: Filter | None
         where=where,
         domain=query.domain,
         null_item=fit_null_item(query.null_item, [group_of(text, schema).labels(schema) for text in query.groups]),
-        measures=() if counted is not None else tuple(chain(*(each.measures() for each in query.statistics))),
+        measures=() if counted is not None else query.measures,
     )
+
+
+def aggregation_of_statistics(aggregation: Aggregation, query: Query) -> Aggregation:
+    """Return `aggregation` with the number of users of each group, and the statistics of `query` beside it.
+
+    A request for one count or sum of each group is made for mechanisms that find private groups by this number. A
+    mechanism that finds them by their users needs both.
+    """
+    return replace(aggregation, value=None, per_item=1, measures=query.measures)
 
 
 def _fitted_query(query: Query, schema: Schema) -> Query:
@@ -578,26 +588,20 @@ def _from_total(
     - `charge` is the cost of the query, if the caller knows the cost already and only wants the expected error. The
       returned plan must then not be run, because its noise is only estimated. None computes the cost.
     """
-    mechanism: Mechanism | GroupStatistics
-    if query.counted is None:
-        choice = plan_statistics(bounds, total, releases_of(query.statistics), certified=charge is None)
-        mechanism, name, shows_counts = choice.mechanism, choice.name, True
-        error, close = statistics_error(query, choice), statistics_in_words(query, choice)
-        why = f"{choice.name}: {close}"
-    else:
-        best = plan(bounds, total)
-        mechanism, name, why, close = best.mechanism, best.name, _in_sums(best.why, query), ""
-        shows_counts = total.counts is not CountNoise.NONE
-        error = best.preview if shows_counts else replace(best.preview, expected_error=None, radius=None)
-    uses = merged(mechanism.guarantees())
+    choice = choose_mechanism(query, bounds, total, certified=charge is None)
+    uses = merged(choice.mechanism.guarantees())
     overall, delta, alone = charge or promise_within(uses, total, status)
+    if isinstance(choice.mechanism, GroupStatistics):
+        aggregation = aggregation_of_statistics(aggregation, query)
+    accuracy = Accuracy.of(query, choice.error, choice.name, choice.why, choice.close)
     return ExecutablePlan(
         query=query,
-        plan=_plan(name, uses, overall, delta, error, why, Accuracy.of(query, error, name, why, close), alone),
+        plan=_plan(choice.name, uses, overall, delta, choice.error, choice.why, accuracy, alone),
         aggregation=aggregation,
-        mechanism=mechanism,
-        shows_counts=shows_counts,
+        mechanism=choice.mechanism,
+        shows_counts=query.counted is None or total.counts is not CountNoise.NONE,
         total=total,
+        is_weighable=bounds.weighable,
     )
 
 
@@ -633,16 +637,6 @@ def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: Ac
         shows_counts=draws.counts is not None,
         account_names=drawn.account_names,
     )
-
-
-def _in_sums(why: str, query: Query) -> str:
-    """Return `why`, the text that compares mechanisms for counts, about sums if `query` ranks groups by sums."""
-    counted = query.counted
-    if counted is None or counted.column is None:
-        return why
-    sums = why.replace("counts off by", f"{counted.subject} off by")
-    sums = sums.replace("items whose count is", "items whose sum is")
-    return sums.replace("then counts the items found,", f"then adds up {counted.column} of the items found,")
 
 
 def _plan(

@@ -1,55 +1,100 @@
-"""Suggestions for questions about private groups: which parameters would also show groups with fewer users."""
+"""Suggestions for questions about private groups: which parameters would also show groups with fewer users.
+
+A suggestion compares the counts that groups need with the counts of the same rows. So where a private search found the
+limits on a user, a larger epsilon is suggested together with these limits: with a larger epsilon alone, the search may
+find wider ones, whose counts need more. Where limits were found, no lower limit is suggested, because it would lower
+the counts as well, and the search has weighed both.
+"""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from setwise.analytics.planning.expected_error import releases_of, statistics_error
-from setwise.analytics.query import Query
+from setwise.analytics.planning.mechanism_choice import choose_mechanism
+from setwise.analytics.query import FEWEST_SEARCHED, Query
+from setwise.analytics.statistics import Count
 from setwise.analytics.statistics.statistic import GROUP_BOUNDS
 from setwise.errors import SetwiseError
 from setwise.mechanisms.intervals import CONFIDENCE
-from setwise.mechanisms.planning.planner import plan
 from setwise.mechanisms.planning.request import Total
-from setwise.mechanisms.planning.statistics import plan_statistics
 
-_FEWER_CONTRIBUTIONS = (20, 5, 1)
+_FEWER_CONTRIBUTIONS = 20
+"""The limit on a user's groups that is suggested where a top k states none."""
+
 _FEWER_ROWS = (16, 4)
-_LARGER_EPSILONS = (Fraction(1), Fraction(5))
+_LARGER_EPSILONS = (Fraction(1), Fraction(2), Fraction(5))
 _WORTHWHILE = 0.75
 """Another parameter is suggested only if the lead that it needs is at most this share of the lead needed now."""
 
+_MEASURE_LEFT_OUT = "; contributions = auto finds how many groups of a user to count, and measures what is left out"
 
-def suggest_parameters(query: Query, total: Total, *, weighable: bool = False, largest: float | None = None) -> str:
-    """Return a sentence on how large an item's count must be for the item to be shown, and how to show smaller items.
+_LIST_PUBLIC_GROUPS = "if the list of groups is public, state it as the domain: every group is then shown"
 
-    An item is a private group of the answer, and its count the exact one. For example: "an item is shown with
-    probability 95% if its count is at least 300, or at least 120 with epsilon = 1".
+
+def suggest_parameters(
+    query: Query, total: Total, *, weighable: bool = False, found: bool = False, largest: float | None = None
+) -> str:
+    """Return a sentence on how large a group must be to be shown, and how to show smaller groups.
+
+    For example: "an item is shown with probability 95% if its count is at least 300, or at least 120 with epsilon = 1;
+    if the list of groups is public, state it as the domain: every group is then shown".
 
     - `total` is the budget of the `query`.
     - `weighable` is True if groups can be found in rounds (several noisy passes over the table).
-    - `largest` is an estimate, from released numbers, of the largest count of an item that is not shown; None if there
-      is no estimate. Parameters that would show only items with counts above `largest` are not suggested, because they
+    - `found` is True if a private search found the limits on a user's groups and rows that `query` has.
+    - `largest` is an estimate, from released numbers, of the largest count of a group that is not shown; None if there
+      is no estimate. Parameters that would show only groups with counts above `largest` are not suggested, because they
       would show nothing new.
 
-    Returns "" if the items are public, if the answer has no detection threshold, or if planning fails.
+    Returns "" if the groups are public, if the answer has no detection threshold, or if planning fails.
     """
     lead = _lead(query, total, weighable)
     if query.domain is not None or lead is None:
         return ""
-    needed = lead.count
-    most = _WORTHWHILE * needed if largest is None else min(_WORTHWHILE * needed, largest)
-    changes = [
-        *_by_rows(query, total, most, weighable),
-        *_by_contributions(query, total, most, weighable),
-        *_by_epsilon(query, total, most, weighable),
-    ]
-    condition = f"an item is shown with probability {float(CONFIDENCE):.0%} if its count is {lead.in_words()}"
+    most = _WORTHWHILE * lead.count if largest is None or lead.is_of_users else min(_WORTHWHILE * lead.count, largest)
+    changes = _by_epsilon(query, total, most, weighable, found)
+    if not found:
+        changes = [
+            *_by_rows(query, total, most, weighable),
+            *_by_contributions(query, total, most, weighable),
+            *changes,
+        ]
+    condition = f"an item is shown with probability {float(CONFIDENCE):.0%} if {lead.in_words()}"
     if lead.above_rank is not None:  # "at least 70 above that of rank 13, or at least 20 with epsilon = 5"
         changes = [change.replace(_above(lead.above_rank), "") for change in changes]
+    return f"{', or '.join((condition, *changes))}; {_LIST_PUBLIC_GROUPS}"
+
+
+def suggest_for_hidden_groups(query: Query, total: Total, *, weighable: bool = False, found: bool = False) -> str:
+    """Return a sentence on how to show more of the private groups, for an answer that may hide some; or "".
+
+    For example: "groups of about 14 users are shown with epsilon = 2 and contributions = 1; if the list of groups is
+    public, state it as the domain: every group is then shown". The arguments are those of `suggest_parameters`.
+    """
+    lead = _lead(query, total, weighable)
+    if query.domain is not None or query.item is None or lead is None or lead.above_rank is not None:
+        return ""
+    measured = "" if found or query.contributions == 1 else _MEASURE_LEFT_OUT
+    for epsilon in _LARGER_EPSILONS:
+        better = _lead(query, replace(total, epsilon=epsilon), weighable) if epsilon > total.epsilon else None
+        if better is not None and better.above_rank is None and 2 * better.count <= lead.count:
+            rows = " rows" if not better.is_of_users else " users"
+            shown = f"groups of about {better.count:,}{rows} are shown with {_epsilon_in_words(query, epsilon, found)}"
+            return f"{shown}; {_LIST_PUBLIC_GROUPS}{measured}"
+    return f"{_LIST_PUBLIC_GROUPS}{measured}"
+
+
+def suggest_for_public_groups(query: Query) -> str:
+    """Return a sentence that suggests to bound the public groups in which one user counts, where nothing bounds them.
+
+    Without a bound, a user is taken to be in every group, and the noise grows with the number of groups. Returns "" if
+    the query has a bound, few groups, or a top k, whose picks do not depend on a bound.
+    """
+    size = len(query.domain or ())
+    if query.contributions is not None or query.k is not None or size < FEWEST_SEARCHED:
+        return ""
     return (
-        f"{condition}, or {' or '.join(changes)}"
-        if changes
-        else f"{condition}; more can be shown from a list of public items"
+        f"each user is taken to count in all {size:,} groups; contributions = auto finds in how many they do, "
+        "and intervals are then narrower if it is a few"
     )
 
 
@@ -60,7 +105,7 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
     users with many rows in a group, fewer rows are counted. Limits of 16 and 4 rows are tried in this order, if they
     are below the limit of `query`. The phrase is about the first limit with which an item whose count is `most` would
     be shown, such as "at least 120 with per_item = 16, in SQL COUNT(*, contribution_bounds_per_group => (0, 16)) (at
-    most 16 rows of a user count in an item; others are left out)".
+    most 16 rows of a user then count in an item, so its count may be lower)".
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
@@ -72,52 +117,69 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
         if rows < counted.most_rows:
             lead = _lead(replace(query, statistics=(counted.with_rows(rows, rows),)), total, weighable)
             if lead is not None and lead.count <= most:
-                clause = f"COUNT({'*' if counted.column is None else '..'}, {GROUP_BOUNDS} => (0, {rows}))"
                 return [
-                    f"{lead.in_words()} with per_item = {rows}, in SQL {clause} "
-                    f"(at most {rows} rows of a user count in an item; others are left out)"
+                    f"{lead.amount_in_words()} with {_rows_in_words(rows)} "
+                    f"(at most {rows} rows of a user then count in an item, so its count may be lower)"
                 ]
     return []
 
 
 def _by_contributions(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
-    """Return a list with one phrase that suggests a lower limit on the groups of one user, or an empty list.
+    """Return a list with one phrase that suggests a limit on the groups of one user, or an empty list.
 
-    With a lower limit, counts need less noise, so an item (a group) is shown from a smaller count on. Limits of 20, 5
-    and 1 groups are tried in this order, if they are below the limit of `query`. The phrase is about the first limit
-    with which an item whose count is `most` would be shown, such as "at least 120 with contributions = 5 (at most 5
-    items of a user; others are left out)". The count in the phrase, here 120, is the least count with which an item is
-    then shown; it is at most `most`.
+    A top k may state no limit; its counts then need more noise. The phrase is, for example, "at least 120 with
+    contributions = 20 (at most 20 items of a user then count, so counts may be lower)". It is made only if an item is
+    then shown from a count of at most `most` on. Where `query` states a limit, no lower one is suggested, because how
+    much it would lower the counts is not known.
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
     table.
     """
-    for bound in _FEWER_CONTRIBUTIONS:
-        if query.contributions is None or bound < query.contributions:
-            lead = _lead(replace(query, contributions=bound), total, weighable)
-            if lead is not None and lead.count <= most:
-                return [
-                    f"{lead.in_words()} with contributions = {bound} "
-                    f"(at most {bound} item{'s' * (bound > 1)} of a user; others are left out)"
-                ]
-    return []
+    if query.contributions is not None:
+        return []
+    lead = _lead(replace(query, contributions=_FEWER_CONTRIBUTIONS), total, weighable)
+    if lead is None or lead.count > most:
+        return []
+    return [
+        f"{lead.amount_in_words()} with contributions = {_FEWER_CONTRIBUTIONS} "
+        f"(at most {_FEWER_CONTRIBUTIONS} items of a user then count, so counts may be lower)"
+    ]
 
 
-def _by_epsilon(query: Query, total: Total, most: float, weighable: bool) -> list[str]:
+def _by_epsilon(query: Query, total: Total, most: float, weighable: bool, found: bool) -> list[str]:
     """Return a list with one phrase that proposes a larger epsilon, or an empty list if no epsilon that is tried helps.
 
     The phrase names the smallest tried epsilon with which an item needs a count of at most `most` to be shown, such as
-    "at least 120 with epsilon = 5". Epsilons of 1 and 5 are tried, if they are above that of `total`.
+    "at least 120 with epsilon = 5". Epsilons of 1, 2 and 5 are tried, if they are above that of `total`.
 
     - `total` is the budget of the `query`.
     - `weighable` is True if groups can be found in several noisy passes over the table.
+    - `found` is True if a private search found the limits on a user, which the phrase then names.
     """
     for epsilon in _LARGER_EPSILONS:
         if total.epsilon < epsilon:
             lead = _lead(query, replace(total, epsilon=epsilon), weighable)
             if lead is not None and lead.count <= most:
-                return [f"{lead.in_words()} with epsilon = {float(epsilon):g}"]
+                return [f"{lead.amount_in_words()} with {_epsilon_in_words(query, epsilon, found)}"]
     return []
+
+
+def _epsilon_in_words(query: Query, epsilon: Fraction, found: bool) -> str:
+    """Return a phrase that states a larger epsilon, such as "epsilon = 5, contributions = 1 and per_item = 2".
+
+    If a private search `found` the limits of `query` on a user's groups and rows, the phrase states them as well.
+    """
+    stated = [f"epsilon = {float(epsilon):g}"]
+    if found and query.contributions is not None:
+        stated.append(f"contributions = {query.contributions}")
+    if found and isinstance(query.counted, Count) and query.counted.most_rows is not None:
+        stated.append(_rows_in_words(query.counted.most_rows))
+    return f"{', '.join(stated[:-1])}{' and ' * (len(stated) > 1)}{stated[-1]}"
+
+
+def _rows_in_words(rows: int) -> str:
+    """Return a phrase that states a limit on the rows of a user in a group, as a parameter and as a call in SQL."""
+    return f"per_item = {rows}, in SQL COUNT(*, {GROUP_BOUNDS} => (0, {rows}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +188,20 @@ class _Lead:
 
     If only the items with the highest counts can be shown, `count` is a difference: an item is shown if its count is at
     least this much above that of the item of the rank `above_rank` (or above 0 if there are fewer items). `above_rank`
-    is None if an item only has to exceed a fixed threshold.
+    is None if an item only has to exceed a fixed threshold. `is_of_users` is True if items are found by their users,
+    although rows are counted or a column is added up; `count` is then a number of users.
     """
 
     count: int
     above_rank: int | None
+    is_of_users: bool
 
     def in_words(self) -> str:
+        """Return a condition such as "its count is at least 70 above that of rank 13" or "it has at least 70 users"."""
+        verb = "it has" if self.is_of_users else "its count is"
+        return f"{verb} {self.amount_in_words()}{' users' * self.is_of_users}"
+
+    def amount_in_words(self) -> str:
         """Return a phrase such as "at least 70" or "at least 70 above that of rank 13"."""
         return f"at least {self.count:,}{'' if self.above_rank is None else _above(self.above_rank)}"
 
@@ -153,14 +222,11 @@ def _lead(query: Query, total: Total, weighable: bool) -> _Lead | None:
     `total` is the budget of the `query`. `weighable` is True if groups can be found in rounds (several noisy passes
     over the table).
     """
-    bounds = replace(query.bounds, weighable=weighable)
     try:
-        if query.counted is None:
-            error = statistics_error(query, plan_statistics(bounds, total, releases_of(query.statistics)))
-        else:
-            error = plan(bounds, total).preview
+        choice = choose_mechanism(query, replace(query.bounds, weighable=weighable), total, certified=False)
     except SetwiseError:
         return None
+    error = choice.error
     if error.detectable is None:
         return None
-    return _Lead(max(error.detectable, error.shortfall or 0), error.above_rank)
+    return _Lead(max(error.detectable, error.shortfall or 0), error.above_rank, choice.threshold_is_of_users(query))

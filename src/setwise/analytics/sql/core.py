@@ -10,7 +10,7 @@ from sqlglot import exp
 from setwise.analytics.bins import ConsecutiveTime, Width, parse_group
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.filter.expression import Operator
-from setwise.analytics.query import Contributions, Query, Statistic
+from setwise.analytics.query import FEWEST_SEARCHED, Contributions, Query, Statistic
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.rows.expression import AllOf, ColumnValue, Compared, ConstantValue, RowExpression
 from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Kind, Schema
@@ -212,10 +212,13 @@ def with_contributions(query: Query) -> Query:
     """Return `query`, with `contributions="auto"` added if the query needs a contribution bound but does not state one.
 
     The contribution bound is the most groups in which one user counts; "auto" leaves the bound to a private search. A
-    query with private groups needs the bound. The only exception is a top k by one count or sum, whose mechanism works
-    without the bound.
+    query with private groups needs the bound, and one with `FEWEST_SEARCHED` public groups or more is answered with
+    less noise if it has one. The only exception is a top k by one count or sum, whose mechanism works without the
+    bound.
     """
-    if query.item is None or query.domain is not None or query.contributions is not None or query.auto_contributions:
+    if query.item is None or query.contributions is not None or query.auto_contributions:
+        return query
+    if query.domain is not None and len(query.domain) < FEWEST_SEARCHED:
         return query
     if query.k is not None and query.counted is not None:
         return query  # a top-k alone needs no bound
