@@ -24,9 +24,9 @@ from setwise.mechanisms.planning.request import Bounds
 from setwise.records import set_fields
 
 __all__ = [
-    "AUTO", "EVERYTHING", "FEWEST_SEARCHED", "LARGEST_K", "SHAPES", "STATISTICS", "Columns", "Contributions", "Count", "Domain",
-    "Grouping", "Mean", "Number", "Quantile", "Query", "Reach", "Shares", "Statistic", "Sum", "parameters_of",
-    "statistic_name",
+    "AUTO", "EVERYTHING", "FEWEST_SEARCHED", "LARGEST_K", "SHAPES", "STATISTICS", "Columns", "Contributions", "Count",
+    "Domain", "Grouping", "Mean", "Number", "Quantile", "Query", "Reach", "Shares", "Statistic", "Sum",
+    "parameters_of", "statistic_name",
 ]  # fmt: skip
 
 LARGEST_K = 100_000

@@ -4,12 +4,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from setwise.analytics.planning.expected_error import releases_of, statistics_error, statistics_in_words
-from setwise.analytics.planning.limits_choice import FEWEST_CONTRIBUTIONS, FEWEST_ROWS_BY_USERS
+from setwise.analytics.planning.limits_choice import FEWEST_ROWS_BY_USERS
 from setwise.analytics.planning.remembered import plan, plan_statistics
 from setwise.analytics.query import Query
 from setwise.errors import Unattainable
 from setwise.mechanisms.planning.planner import Mechanism
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
+from setwise.mechanisms.planning.rounds import FEWEST_CONTRIBUTIONS
 from setwise.mechanisms.planning.statistics import StatisticsChoice
 from setwise.mechanisms.release import ErrorEstimate
 from setwise.mechanisms.statistics import GroupStatistics
