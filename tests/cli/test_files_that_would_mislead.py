@@ -100,6 +100,23 @@ def test_cells_in_single_quotes_are_read_by_the_command_that_the_refusal_names(
             session.histogram(item="city", epsilon=1, delta=1e-3)
 
 
+def test_quotes_that_are_text_are_read_by_the_option_that_the_note_names(setwise: Command, tmp_path: Path):
+    """A raw file of titles lost a line for each title with a quote, and the remedy was a program of 600 characters."""
+    path = tmp_path / "titles.csv"
+    titles = ['12" pipe', 'Kid "A"', "plain", 'the "best" of']
+    path.write_text(table(lambda user: f"{titles[user % 4]},{user % 50}"))
+    refused = ask(setwise, path)
+    assert refused.returncode
+    assert "no cell stands in quotes, so a quote is part of the text: --quote none reads them" in refused.stderr
+    done = pasted(setwise, refused)
+    assert done.returncode == 0, done.stderr
+    assert set(counts(done)) == set(titles)
+    checked = json.loads(setwise("check", path, "--json", "--save").stdout)
+    assert checked["options"][:2] == ["--quote", "none"]
+    assert (checked["rows"], checked["lost_lines"]) == (400, 0)
+    assert counts(ask(setwise, path)) == pytest.approx(dict.fromkeys(titles, 100), abs=20)
+
+
 @pytest.mark.parametrize("city", ["'s-Hertogenbosch", "L'Aquila", "'quoted'", "\"'a, b'\""])
 def test_a_file_with_apostrophes_is_no_file_in_single_quotes(city: str, setwise: Command, tmp_path: Path):
     path = tmp_path / "apostrophes.csv"
@@ -313,7 +330,9 @@ def test_lines_that_are_no_records_are_read_by_the_command_of_the_refusal(kind: 
 @pytest.mark.parametrize("cell", ['12" pipe', '"the "old" town"', 'the "old" town'])
 def test_quotes_that_are_not_doubled_are_mended_by_the_command_of_the_note(cell: str, setwise: Command, tmp_path: Path):
     path = tmp_path / "towns.csv"
-    path.write_text(table(lambda user: plain(user) if user % 4 else f"{cell},{user % 50}"))
+    quoted = f'"{CITIES[1]}"'  # so that quotes have a meaning in this file
+    rows = {0: cell, 1: quoted, 2: CITIES[2], 3: CITIES[3]}
+    path.write_text(table(lambda user: f"{rows[user % 4]},{user % 50}"))
     refused = ask(setwise, path)
     noted = " ".join(refused.stderr.split())
     assert "100 of 400 lines are not records" in noted

@@ -147,7 +147,7 @@ class CommonOptions:
     ] = None
     quote: Annotated[
         str,
-        typer.Option(metavar="CHARACTER", help="What cells of a CSV file stand in: double or single quotes."),
+        typer.Option(metavar="CHARACTER", help="What cells of a CSV file stand in: double or single quotes, or none."),
     ] = "double"
     header: Annotated[
         bool | None,

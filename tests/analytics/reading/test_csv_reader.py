@@ -106,6 +106,25 @@ def test_any_bytes_with_cells_in_single_quotes_are_read_as_specified(seed: int):
         assert rows_of(CsvFile(open_file, form), layout) == specified(data, layout, b"'"), (data, layout)
 
 
+@pytest.mark.parametrize("seed", range(cases(3)))
+def test_any_bytes_without_quotes_around_cells_are_read_as_specified(seed: int):
+    """A quote is then text; no byte of the file has the meaning of one (here a byte that no file has, 0x1d)."""
+    rng = random.Random(100 + seed)
+    form = CsvFormat(quote="none")
+    for _ in range(600):
+        width, crlf = rng.randint(1, 3), rng.random() < 0.4
+        layout = Layout(
+            width=width, separator=ord(","), crlf=crlf, block=rng.choice([1, 3, 8, 64, 1000]), step=rng.choice([1, 7])
+        )
+        header = ",".join(NAMES[:width]).encode() + (b"\r\n" if crlf else b"\n")
+        data = soup(rng, width, crlf)
+
+        def open_file(data: bytes = header + data) -> BinaryIO:
+            return form.open_converted(io.BytesIO(data), "table.csv")
+
+        assert rows_of(CsvFile(open_file, form), layout) == specified(data, layout, b"\x1d"), (data, layout)
+
+
 def test_a_compressed_file_is_read_forwards_a_second_time_at_most():
     """Records that cross blocks are looked for ahead; the look never begins anew at the start of the file."""
     opened = []

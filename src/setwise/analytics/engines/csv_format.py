@@ -34,10 +34,13 @@ INVISIBLE = "".join(
 Tabs and line ends are not among them. Nor are the joiners of Persian words and of emojis, because words with and
 without these differ.
 """
-QUOTES = ('"', "'")
-"""The characters in which cells may stand."""
-SWAPPED_QUOTES = bytes.maketrans(b"\"'", b"'\"")
-"""The table for `bytes.translate` that exchanges the two kinds of quotes."""
+QUOTES = ('"', "'", "none")
+"""The characters in which cells may stand, and "none" for files in which quotes are text like any other character."""
+_EXCHANGES = {"'": bytes.maketrans(b"\"'", b"'\""), "none": bytes.maketrans(b'"\x1d', b'\x1d"')}
+"""Tables for `bytes.translate`, by the quote of a file, that make double quotes the only ones with a meaning.
+
+They exchange double quotes with single ones, or with a control character that no text has. The cells are exchanged back.
+"""
 _NO_TEXT = b"\xff"
 """A byte that is never valid UTF-8, so that its cell is read as null."""
 _LONGEST_SEPARATOR = 8
@@ -49,7 +52,8 @@ class CsvFormat:
     """How the CSV files of a table are written.
 
     - `separator` is the text between cells, of one to eight characters.
-    - `quote` is the character around cells that have separators or line ends in them: a double or a single quote.
+    - `quote` is the character around cells that have separators or line ends in them: a double or a single quote. If
+      it is "none", no cell stands in quotes, and a quote is part of the text.
     - `columns` are the column names of files without a header. None means that the files have a header.
     - `encoding` is UTF-8, UTF-16, or an encoding of one byte per character that contains ASCII.
     - `skip_lines` is the number of lines above the header or, in files without one, above the first row.
@@ -83,7 +87,7 @@ class CsvFormat:
                 f"{self.separator!r}"
             )
         if self.quote not in QUOTES:
-            raise ValueError(f"the quote must be \" or ', not {self.quote!r}")
+            raise ValueError(f"the quote must be \", ' or none, not {self.quote!r}")
         if self.columns is not None and not distinct(self.columns):
             raise ValueError(f"columns must be distinct names, not {', '.join(map(repr, self.columns)) or 'none'}")
         if self.skip_lines < 0:
@@ -104,6 +108,15 @@ class CsvFormat:
         """
         return self.separator if len(self.separator) == 1 else UNIT_SEPARATOR
 
+    @property
+    def exchange(self) -> bytes | None:
+        """The table for `bytes.translate` by which bytes are exchanged before and after parsing; None for no exchange.
+
+        Parsers take double quotes for the ends of cells. In a file with cells in single quotes, the two kinds of quotes
+        are exchanged; in a file without quotes around cells, double quotes with a control character.
+        """
+        return _EXCHANGES.get(self.quote)
+
     def decompress(self, file: BinaryIO, name: str) -> BinaryIO:
         """Return a stream of the decompressed bytes of `file`, or `file` itself if it is not compressed.
 
@@ -119,8 +132,8 @@ class CsvFormat:
         """Return a stream of `file` decompressed and in UTF-8, with one character, `CsvFormat.mark`, between cells.
 
         The mark is the separator or, if that has several characters, `UNIT_SEPARATOR`. `name` is the file's name, whose
-        ending may show the compression. In files with cells in single quotes, the two kinds of quotes are exchanged, so
-        that cells stand in double quotes. The reader of a cell exchanges them back.
+        ending may show the compression. If the `quote` of the format is not a double quote, bytes are exchanged so that
+        only double quotes stand around cells (`exchange`). The reader of a cell exchanges them back.
         """
         plain = self.decompress(file, name)
         encoding = codec_name(self.encoding)
@@ -130,8 +143,9 @@ class CsvFormat:
             plain = cast(BinaryIO, _ConvertedStream(plain, _single_byte_converter(_characters(encoding) or {})))
         if len(self.separator) > 1:
             plain = cast(BinaryIO, _ConvertedStream(plain, _SeparatorReplacer(self.separator.encode())))
-        if self.quote == "'":  # in UTF-8 no other character has the byte of a quote
-            plain = cast(BinaryIO, _ConvertedStream(plain, lambda read: read.translate(SWAPPED_QUOTES)))
+        exchange = self.exchange
+        if exchange is not None:  # in UTF-8 no other character has the byte of a quote
+            plain = cast(BinaryIO, _ConvertedStream(plain, lambda read: read.translate(exchange)))
         return plain
 
 

@@ -23,7 +23,6 @@ import pyarrow.csv as pa_csv
 from setwise.analytics.engines.csv_format import (
     INVISIBLE,
     MARKS,
-    SWAPPED_QUOTES,
     UNIT_SEPARATOR,
     CsvFormat,
     codec_name,
@@ -177,8 +176,8 @@ def _names(line: bytes, form: CsvFormat) -> tuple[str, ...]:
         if "\r" in text:
             raise UnreadableHeader("its lines end in carriage returns alone: convert it with tr '\\r' '\\n'") from None
         raise UnreadableHeader("its first line is too long for a header") from None
-    if form.quote == "'":
-        cells = [cell.encode().translate(SWAPPED_QUOTES).decode() for cell in cells]
+    if form.exchange is not None:
+        cells = [cell.encode().translate(form.exchange).decode() for cell in cells]
     names = (cell.replace(UNIT_SEPARATOR, form.separator) for cell in cells)
     return tuple(name.translate(_WITHOUT_INVISIBLE).strip() for name in names)
 
@@ -303,7 +302,8 @@ class CsvFile:
         for table in self._records(layout).blocks(parse, parse_kept):
             batches: Iterable[pa.RecordBatch] = table.to_batches()
             batches = map(self._with_separators, batches) if len(self._format.separator) > 1 else batches
-            yield from map(_with_swapped_quotes, batches) if self._format.quote == "'" else batches
+            exchange = self._format.exchange
+            yield from batches if exchange is None else (_with_exchanged_bytes(batch, exchange) for batch in batches)
 
     def count_lines(self) -> tuple[int, int]:
         """Return (lines, kept lines): how many lines below the header are not blank, and how many of these are read.
@@ -375,16 +375,16 @@ class CsvFile:
         )
 
 
-def _with_swapped_quotes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch of columns of text with double quotes in place of single ones, and single in place of double ones.
+def _with_exchanged_bytes(batch: pa.RecordBatch, exchange: bytes) -> pa.RecordBatch:
+    """Return a batch of columns of text with the bytes of its cells exchanged by the table `exchange`.
 
-    In files with cells in single quotes, `CsvFormat.open_converted` has exchanged the two kinds of quotes, also within
-    cells. This function exchanges them back.
+    `CsvFormat.open_converted` has exchanged quotes with other characters, also within cells. This function exchanges
+    them back.
     """
     columns = []
     for column in batch.columns:
         validity, offsets, cells = column.buffers()
-        swapped = None if cells is None else pa.py_buffer(cells.to_pybytes().translate(SWAPPED_QUOTES))
+        swapped = None if cells is None else pa.py_buffer(cells.to_pybytes().translate(exchange))
         buffers = [validity, offsets, swapped]
         columns.append(pa.Array.from_buffers(column.type, len(column), buffers, offset=column.offset))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

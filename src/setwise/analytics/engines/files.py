@@ -373,7 +373,8 @@ class CsvOptions:
     """How CSV files are written, as the data holder declares it.
 
     - `separator` is the text between cells. None means a comma for .csv and a tab for .tsv.
-    - `quote` is the character around cells with separators or line ends in them: a double quote, or a single one.
+    - `quote` is the character around cells with separators or line ends in them: a double quote, or a single one. With
+      "none", no cell stands in quotes, and a quote is part of the text.
     - `columns` names the columns of files without a header. None means that the files have a header.
     - `encoding` is the encoding of the files.
     - `skip_lines` is the number of lines above the header or the first row.
@@ -405,7 +406,7 @@ class CsvOptions:
         if self.header is not None and self.header == (self.columns is not None):
             raise InvalidParameter("a file without a header needs the names of its columns, and one with a header none")
         if self.quote not in QUOTES:
-            raise InvalidParameter(f"the quote around cells must be \" or ' (single), not {self.quote!r}")
+            raise InvalidParameter(f"the quote around cells must be \", ' (single) or none, not {self.quote!r}")
         if self.format is not None and self.format not in FORMATS:
             raise InvalidParameter(f"the format must be one of {', '.join(FORMATS)}, not {self.format!r}")
 

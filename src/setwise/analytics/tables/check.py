@@ -171,8 +171,8 @@ class TableCheck:
             for name in ("format", "separator", "encoding", "skip_lines"):
                 if values[name] != getattr(usual, name):
                     words += [f"--{name.replace('_', '-')}", "tab" if values[name] == "\t" else str(values[name])]
-            if options.quote == "'":
-                words += ["--quote", "single"]
+            if options.quote != usual.quote:
+                words += ["--quote", "single" if options.quote == "'" else options.quote]
             if options.columns is not None:
                 words += ["--no-header", "--columns", ",".join(options.columns)]
             elif options.header:
@@ -241,7 +241,7 @@ class TableCheck:
         separator = self.csv.format_of(self.csv.suffix_of(Path(self.source))).separator
         above = f", below {self.csv.skip_lines} other line(s)" if self.csv.skip_lines else ""
         header = "no header" if self.csv.columns is not None else "a header"
-        quotes = " in single quotes" if self.csv.quote == "'" else ""
+        quotes = {"'": " in single quotes", "none": ", in which quotes are text,"}.get(self.csv.quote, "")
         return (
             f"text in {self.csv.encoding}, {self.counts.rows:,} rows of {len(self.counts.columns)} cells{quotes} with "
             f"{SEPARATORS.get(separator, repr(separator))} between them, {header}{above}"

@@ -22,7 +22,7 @@ from setwise.analytics.tables.clean_copies import (
     with_unwrapped_lines,
 )
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, command_line
-from setwise.analytics.tables.sniffing import open_file, read_sample, sniff, split_rows
+from setwise.analytics.tables.sniffing import guess_quote, open_file, read_sample, sniff, split_rows
 from setwise.analytics.tables.text_encodings import is_decodable, scan_encoding
 from setwise.analytics.tables.user_cells import USER_NULL_WORDS
 
@@ -43,9 +43,13 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
         return []
     width = len(opened[0].names)
     malformed = f"of {width} cells (a cell too many or too few, or a stray quote)"
+    unquoted = csv.quote == '"' and all(guess_quote(file, csv) == "none" for file in files)
+    quote_note = f"no cell stands in quotes, so a quote is part of the text: {write(['--quote', 'none'])} reads them"
     if kept:
         is_much = total - kept >= MOST_LOST * total
         lost = f"{total - kept:,} of {total:,} lines are not records {malformed} and will be left out"
+        if unquoted:
+            return [ScanNote(f"{lost}: {quote_note}", is_much)]
         copy = with_doubled_quotes(files[0], csv) if len(files) == 1 else ""
         if copy:
             escaped = "quotes within cells are escaped by a backslash, and not doubled as CSV has them"
@@ -69,6 +73,9 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
     if len(files) == 1 and (copy := with_doubled_quotes(files[0], csv)):
         text = f"none of its {total:,} lines is a record {malformed}: quotes within cells are escaped by a backslash"
         return [ScanNote(f"{text}; a copy that is read: {copy}", mostly_unreadable=True, copy_command=copy)]
+    if unquoted:
+        text = f"none of its {total:,} lines is a record {malformed}: {quote_note}"
+        return [ScanNote(text, mostly_unreadable=True)]
     remedy, is_unsolved = "setwise check shows how the file is written", True
     guess = sniff(files[0], csv) if csv.columns is None else csv
     if guess is not csv and guess.columns is not None and guess.separator == csv.separator:

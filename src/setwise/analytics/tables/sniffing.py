@@ -221,29 +221,31 @@ def _is_spaced(text: str, separator: str) -> bool:
     return all(line.count(separator) == line.count(f"{separator} ") or '"' in line for line in lines)
 
 
-def stands_in_single_quotes(file: TableFile, csv: CsvOptions) -> bool:
-    """Return whether cells of `file` seem to stand in single quotes, as in 'Smith, John', although none are declared.
+def guess_quote(file: TableFile, csv: CsvOptions) -> str:
+    """Guess what the cells of `file` stand in, from its beginning: a double quote, a single quote, or "none".
 
-    `csv` are the declared options of the file; the result is False if they already declare another quote character than
-    a double quote. Only the beginning of the file is looked at.
+    `csv` are the declared options of the file. If they declare another quote than a double quote, it is returned.
     """
     if csv.quote != '"':
-        return False
+        return csv.quote
     form = csv.format_of(csv.suffix_of(file))
     text = read_sample(file, form)
-    return _quote(text.splitlines(keepends=True)[csv.skip_lines :], form.separator) == "'"
+    return _quote(text.splitlines(keepends=True)[csv.skip_lines :], form.separator)
 
 
 def _quote(lines: Sequence[str], separator: str) -> str:
-    """Guess the quote character of the CSV `lines`, which stands around cells: a double or a single quote.
+    """Guess what cells of the CSV `lines` stand in: a double quote, a single quote, or "none".
 
-    `separator` is the text between cells. The result is a single quote in two cases:
+    `separator` is the text between cells. The result is "none" if quotes are part of the text, as in 12" pipe: no cell
+    begins with a quote, and all lines have the same number of cells. The result is a single quote in two cases:
 
     - Cells such as 'Oslo, Norway' occur, with a separator or a line end between single quotes. Also, more lines belong
       to records of the usual number of cells if single quotes are taken for the quote character than if double quotes
       are.
     - Every filled cell of some column is in single quotes.
     """
+    if _are_quotes_text(lines, separator):
+        return "none"
     if not any("'" in line for line in lines):
         return '"'
     cells = (cell for row, _ in split_rows(lines, separator, "'") for cell in row)
@@ -258,6 +260,19 @@ def _quote(lines: Sequence[str], separator: str) -> str:
                 columns.setdefault(place, []).append(cell)
     quoted = [all(re.fullmatch("'[^']*'", cell) for cell in cells) for cells in columns.values() if len(cells) > 1]
     return "'" if any(quoted) else '"'
+
+
+def _are_quotes_text(lines: Sequence[str], separator: str) -> bool:
+    """Return whether double quotes in the CSV `lines` are part of the text, and not around cells.
+
+    They are if some cell has one, if no cell begins with one, and if all lines, divided at each `separator`, have the
+    same number of cells, at least 2.
+    """
+    if not any('"' in line for line in lines):
+        return False
+    rows = [row for row, _ in split_rows(lines, separator, "none") if any(row)]
+    cells = (cell for row in rows for cell in row if '"' in cell)
+    return len({len(row) for row in rows}) == 1 < len(rows[0]) and not any(cell.startswith('"') for cell in cells)
 
 
 def _fit(lines: Sequence[str], separator: str, quote: str) -> int:
@@ -281,15 +296,21 @@ def _fit(lines: Sequence[str], separator: str, quote: str) -> int:
 def split_rows(lines: Sequence[str], separator: str, quote: str = '"') -> list[tuple[Row, int]]:
     """Return the records of the CSV `lines`, each as (cells, number of the line at which the record ends).
 
-    `separator` is the text between cells. A cell may be enclosed in the character `quote`, and may then contain
-    separators and line breaks; a record with such a line break takes several lines. A blank line is a record of one
-    empty cell.
+    `separator` is the text between cells. A cell may be enclosed in the character `quote`, unless that is "none", and
+    may then contain separators and line breaks; a record with such a line break takes several lines. A blank line is a
+    record of one empty cell.
 
     >>> split_rows(['a,"b,c"', ""], ",")
     [(['a', 'b,c'], 1), ([''], 2)]
     """
     mark = separator if len(separator) == 1 else "\x1f"
-    reader = csv.reader((line.replace(separator, mark) for line in lines), delimiter=mark, quotechar=quote)
+    is_quoted = quote != "none"
+    reader = csv.reader(
+        (line.replace(separator, mark) for line in lines),
+        delimiter=mark,
+        quotechar=quote if is_quoted else None,
+        quoting=csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE,
+    )
     try:
         records = [(row, reader.line_num) for row in reader]
     except csv.Error:

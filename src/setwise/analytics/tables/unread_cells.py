@@ -34,7 +34,7 @@ from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.lost_csv import MOST_LOST, lost_lines, second_table, undecoded_cells
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, bounds_sentence, examples
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
-from setwise.analytics.tables.sniffing import stands_in_single_quotes
+from setwise.analytics.tables.sniffing import guess_quote
 from setwise.analytics.tables.text_order import (
     are_in_order,
     day_of,
@@ -95,7 +95,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         return []
     files = files_of(str(source).partition("::")[0]) if is_path else ()
     is_text = bool(files) and magic_of(files[0]) is None
-    if is_text and stands_in_single_quotes(files[0], csv):
+    if is_text and csv.quote == '"' and guess_quote(files[0], csv) == "'":
         quotes = "cells stand in single quotes, which would be read as part of them, and separators in them divide them"
         return [ScanNote(f"{quotes}: {write(['--quote', 'single'])} reads them", mostly_unreadable=True)]
     lines = [*second_table(files, csv), *lost_lines(files, csv, write)] if is_text else []

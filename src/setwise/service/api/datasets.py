@@ -47,7 +47,7 @@ class CsvBody(Body):
     """How the CSV files of a table are written. `setwise.open` has the same options.
 
     - `separator`, `format` (such as csv.gz): None takes them from the endings of the files' names
-    - `quote`: the character around cells with separators or line ends in them
+    - `quote`: the character around cells with separators or line ends in them; "none" if no cell stands in quotes
     - `encoding`: the character encoding, such as utf-8 or cp1252
     - `header`: true if the first line is a header although it looks like a row, and false if there is no header. With
       None the first line is a header unless `columns` is given, and a header that looks like a row is refused
@@ -59,7 +59,7 @@ class CsvBody(Body):
     """
 
     separator: Annotated[str, StringConstraints(min_length=1, max_length=8)] | None = None
-    quote: Annotated[str, StringConstraints(min_length=1, max_length=1)] = '"'
+    quote: Annotated[str, StringConstraints(min_length=1, max_length=4)] = '"'
     encoding: Annotated[str, StringConstraints(min_length=1, max_length=40), PLAIN_TEXT] = "utf-8"
     header: bool | None = None
     columns: Annotated[list[Column], Field(min_length=1, max_length=1000)] | None = None
