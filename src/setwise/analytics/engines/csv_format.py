@@ -39,7 +39,8 @@ QUOTES = ('"', "'", "none")
 _EXCHANGES = {"'": bytes.maketrans(b"\"'", b"'\""), "none": bytes.maketrans(b'"\x1d', b'\x1d"')}
 """Tables for `bytes.translate`, by the quote of a file, that make double quotes the only ones with a meaning.
 
-They exchange double quotes with single ones, or with a control character that no text has. The cells are exchanged back.
+They exchange double quotes with single ones, or with a control character that no text has, and are applied to cells
+again after parsing.
 """
 _NO_TEXT = b"\xff"
 """A byte that is never valid UTF-8, so that its cell is read as null."""

@@ -30,6 +30,14 @@ MOST_LOST = 0.1
 """The share of a file's lines, or of a column's cells, from which on a question that would not read them is refused."""
 
 
+_MENDS = (
+    (with_doubled_quotes, "quotes within cells are escaped by a backslash, and not doubled as CSV has them"),
+    (with_line_feeds, "some lines end in carriage returns alone"),
+    (with_mended_quotes, "quotes within cells are not doubled"),
+)
+"""Functions that return a command which writes a mended copy of a file, or "", and what is wrong with the file then."""
+
+
 def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter) -> list[ScanNote]:
     """Return a list with a note if lines of CSV files are left out because they are malformed records; else [].
 
@@ -50,16 +58,9 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
         lost = f"{total - kept:,} of {total:,} lines are not records {malformed} and will be left out"
         if unquoted:
             return [ScanNote(f"{lost}: {quote_note}", is_much)]
-        copy = with_doubled_quotes(files[0], csv) if len(files) == 1 else ""
-        if copy:
-            escaped = "quotes within cells are escaped by a backslash, and not doubled as CSV has them"
-            return [ScanNote(f"{lost}: {escaped}; a copy that is read: {copy}", is_much, copy_command=copy)]
-        if len(files) == 1 and (copy := with_line_feeds(files[0], csv)):
-            lost += ": some lines end in carriage returns alone"
-            return [ScanNote(f"{lost}; a copy that is read: {copy}", is_much, copy_command=copy)]
-        if len(files) == 1 and (copy := with_mended_quotes(files[0], csv)):
-            lost += ": quotes within cells are not doubled"
-            return [ScanNote(f"{lost}; a copy that is read: {copy}", is_much, copy_command=copy)]
+        for mend, reason in _MENDS:
+            if len(files) == 1 and (copy := mend(files[0], csv)):
+                return [ScanNote(f"{lost}: {reason}; a copy that is read: {copy}", is_much, copy_command=copy)]
         if len(files) == 1 and (copy := with_full_lines(files[0], csv)):
             lost += (
                 ": a copy in which a line with too few cells ends in empty ones, and cells too many are one with the "
