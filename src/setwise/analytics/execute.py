@@ -22,11 +22,7 @@ from setwise.analytics.planning.bounds_search import SearchMemory
 from setwise.analytics.planning.expected_error import ranks_note, reliability_note, statistics_note, with_reliability
 from setwise.analytics.planning.found_bounds import with_found_bounds
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
-from setwise.analytics.planning.suggestions import (
-    suggest_for_hidden_groups,
-    suggest_for_public_groups,
-    suggest_parameters,
-)
+from setwise.analytics.planning.suggestions import hint_for_answer
 from setwise.analytics.present.order import arrange_items
 from setwise.analytics.present.text import (
     brief_bounds_note,
@@ -523,7 +519,7 @@ def _statistics_answer(planned: ExecutablePlan, release: GroupRelease) -> Privat
         in_rounds=in_rounds,
         ranks=ranks_note(query, planned.mechanism, release),
     )
-    return _answer(planned, items, release.spent, release.complete, note)
+    return _answer(planned, items, release.spent, release.complete, note, users=release.users)
 
 
 def _counted_item(query: Query, label: Label, estimate: Estimate) -> Item:
@@ -539,8 +535,22 @@ def _counted_item(query: Query, label: Label, estimate: Estimate) -> Item:
 
 
 def _answer(
-    planned: ExecutablePlan, items: tuple[Item, ...], spent: Sequence[Use], complete: bool, note: str
+    planned: ExecutablePlan,
+    items: tuple[Item, ...],
+    spent: Sequence[Use],
+    complete: bool,
+    note: str,
+    *,
+    users: Sequence[float | None] = (),
 ) -> PrivateAnswer:
+    """Return the answer of the plan `planned` with the released `items`, their cost, and sentences about them.
+
+    - `spent` is the privacy cost of the release.
+    - `complete` is False if a limit on the number of items may have left some out.
+    - `note` are sentences about the intervals.
+    - `users` has the noisy number of users of each item, as the search for private groups released it; empty or None
+      where the search released none.
+    """
     query, plan = planned.query, planned.plan
     whole = None if query.domain is None else len(query.domain)  # the number of public items; None if they are private
     reached = query.item is None or len(items) in (query.k, whole)
@@ -568,31 +578,11 @@ def _answer(
         brief=" ".join(filter(None, (brief_bounds_note(query, user), in_utc))),
         hidden=hidden,
         axes=planned.axes,
-        hint=_hint(planned, items, is_short=short) if short or query.k is None else "",
+        hint=hint_for_answer(planned, items, users, is_short=short),
         alone=plan.alone,
         groups=query.groups if len(query.groups) > 1 else (),
         statistics=() if query.counted is not None else tuple(statistic.name for statistic in query.statistics),
     )
-
-
-def _hint(planned: ExecutablePlan, items: Sequence[Item], *, is_short: bool) -> str:
-    """Return a sentence that tells the analyst how to see more items (groups) than the released `items`; or "".
-
-    For example: "an item is shown with probability 95% if its count is at least 300, or at least 120 with epsilon = 1".
-    `planned` is the question's plan. `is_short` is True if the answer has no item, or fewer than the k asked for. The
-    result is "" if the account pays with guarantees that it registered in advance, because such a question states no
-    epsilon that could be raised; or if nothing that could be changed is known to help.
-    """
-    if planned.total is None:
-        return ""
-    weighable, found = planned.is_weighable, planned.largest_group is not None
-    if planned.query.domain is not None:
-        return suggest_for_public_groups(planned.query)
-    if not is_short:
-        return suggest_for_hidden_groups(planned.query, planned.total, weighable=weighable, found=found)
-    guesses = [planned.largest_group, *(item.count for item in items)]
-    largest = min((guess for guess in guesses if guess is not None), default=None)
-    return suggest_parameters(planned.query, planned.total, weighable=weighable, found=found, largest=largest)
 
 
 def _label(query: Query, label: Label) -> Label:

@@ -6,16 +6,19 @@ find wider ones, whose counts need more. Where limits were found, no lower limit
 the counts as well, and the search has weighed both.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from setwise.analytics.planning.mechanism_choice import choose_mechanism
+from setwise.analytics.planning.plan import ExecutablePlan
 from setwise.analytics.query import FEWEST_SEARCHED, Query
 from setwise.analytics.statistics import Count
 from setwise.analytics.statistics.statistic import GROUP_BOUNDS
 from setwise.errors import SetwiseError
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.request import Total
+from setwise.mechanisms.release import Item
 
 _FEWER_CONTRIBUTIONS = 20
 """The limit on a user's groups that is suggested where a top k states none."""
@@ -28,6 +31,44 @@ _WORTHWHILE = 0.75
 _MEASURE_LEFT_OUT = "; contributions = auto finds how many groups of a user to count, and measures what is left out"
 
 _LIST_PUBLIC_GROUPS = "if the list of groups is public, state it as the domain: every group is then shown"
+
+
+_FAR_ABOVE = 4
+"""If the smallest released group has this many times the users from which on groups are shown, hardly any is hidden.
+
+Sizes of groups are rarely so far apart; a hint on hidden groups would then only be read in vain.
+"""
+
+
+def hint_for_answer(
+    planned: ExecutablePlan, items: Sequence[Item], users: Sequence[float | None], *, is_short: bool
+) -> str:
+    """Return a sentence that tells the analyst how to see more items (groups) than the released `items`; or "".
+
+    For example: "an item is shown with probability 95% if its count is at least 300, or at least 120 with epsilon = 1".
+
+    - `planned` is the question's plan.
+    - `users` has the noisy number of users of each item; empty if it is not known.
+    - `is_short` is True if the answer has no item, or fewer than the k asked for.
+
+    The result is "" if nothing that could be changed is known to help, or if the account pays with guarantees that it
+    registered in advance, because such a question states no epsilon that could be raised.
+    """
+    query, total = planned.query, planned.total
+    if total is None or (query.k is not None and not is_short):
+        return ""
+    if query.domain is not None:
+        return suggest_for_public_groups(query)
+    weighable, found = planned.is_weighable, planned.largest_group is not None
+    counts = [item.count for item in items]
+    if is_short:
+        largest = min((guess for guess in (planned.largest_group, *counts) if guess is not None), default=None)
+        return suggest_parameters(query, total, weighable=weighable, found=found, largest=largest)
+    known = counts if query.counted is not None and query.per_item == 1 else users
+    numbers = [number for number in known if number is not None]
+    if numbers and len(numbers) == len(items) and min(numbers) > _FAR_ABOVE * (planned.plan.error.detectable or 0):
+        return ""
+    return suggest_for_hidden_groups(query, total, weighable=weighable, found=found)
 
 
 def suggest_parameters(
