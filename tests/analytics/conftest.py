@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from setwise.mechanisms import contribution_bound, doubling_bounds, known_domain, quantile
-from setwise.mechanisms.noise import discrete, rounded_gaussian, shared_gaussian, tail_estimates, truncated_gaussian
+from setwise.mechanisms.noise import (
+    discrete,
+    occupied_bins,
+    rounded_gaussian,
+    shared_gaussian,
+    tail_estimates,
+    truncated_gaussian,
+)
 from tests.analytics.recorded import OPENED
 
 
@@ -24,6 +31,7 @@ def empty_bins_never_stand_out(monkeypatch):
         for name in [name for name in vars(search) if name.startswith("_MISTAKEN")]:
             monkeypatch.setattr(search, name, Fraction(1, 10**9))
     monkeypatch.setattr(tail_estimates, "_OCCUPIED", 1e-9)
+    monkeypatch.setattr(occupied_bins, "_COST_OF_BIN", 8.0)
 
 
 @pytest.fixture

@@ -416,16 +416,16 @@ def test_an_answer_says_how_many_users_its_found_bounds_clip(empty_bins_never_st
 
 
 def test_empty_bins_are_seldom_mistaken_and_standing_ones_found():
-    """At most one bin in ten is mistaken beside the bounds, and hardly any farther away."""
+    """One bin in five is mistaken beside the bounds, and hardly any far away."""
     bounds = DoublingBounds(scale=Fraction(10))
     counts = np.zeros(2 * DOUBLINGS + 1, np.int64)
-    counts[DOUBLINGS + 25 : DOUBLINGS + 27] = 3 * bounds.threshold
+    counts[DOUBLINGS + 25 : DOUBLINGS + 27] = 360
     found = [released_bounds(bounds, counts) for _ in range(400)]
     assert all(low <= ends(25)[0] and high >= ends(26)[1] for low, high in found)
     right = sum(each == (ends(25)[0], ends(26)[1]) for each in found)
-    assert binom.cdf(right, 400, 0.88) > 1e-6  # 1 in 10 by a neighbour, 1 in 50 by a bin as large, 1 in 1,000 by others
-    beyond = sum(high > ends(27)[1] for _, high in found)
-    assert binom.sf(beyond - 1, 400, 0.05**2 + 0.001) > 1e-6
+    assert binom.cdf(right, 400, 0.75) > 1e-6
+    beyond = sum(high > 4 * ends(26)[1] for _, high in found)
+    assert binom.sf(beyond - 1, 400, 0.03) > 1e-6
     assert released_bounds(bounds, np.zeros_like(counts))[0] < Fraction(2) ** 64
 
 
@@ -457,6 +457,43 @@ def found_shares(bins, wanted):
 def test_a_fifth_of_the_users_in_the_bin_of_the_highest_values_is_not_clipped():
     """943 users rate with 1 to 5 stars: of five stars, 182 users were fewer than noise on 121 bins could hide."""
     assert found_shares({20: 27, 21: 118, 22: 616, 23: 182}, (2, 5)) >= 390  # expected: 399.8
+
+
+SPREAD = {
+    "users of a small file": {23: 12, 24: 30, 25: 71, 26: 95, 27: 62, 28: 25, 29: 5},
+    "users of whom half have none": {0: 300, 23: 10, 24: 40, 25: 90, 26: 100, 27: 45, 28: 15},
+    "users who gain or lose": {-25: 20, -24: 60, -23: 50, -22: 40, 22: 45, 23: 60, 24: 80, 25: 30, 26: 15},
+}
+
+
+@pytest.mark.parametrize("users", SPREAD)
+def test_users_who_stand_out_in_no_single_bin_do_in_several_together(users):
+    """The highest of 171 noisy numbers was taken, often that of an empty bin: a sum was -61,308,510,666,752."""
+    bounds, bins = DoublingBounds(scale=Fraction(20)), SPREAD[users]
+    counts = np.zeros(2 * DOUBLINGS + 1, np.int64)
+    for place, number in bins.items():
+        counts[DOUBLINGS + place] = number
+    found = [bounds.release(counts, SystemRandomness()) for _ in range(400)]
+    clear = [each for each in found if each.is_clear]
+    assert len(clear) >= 100
+    largest = float(ends(max(bins))[1])
+    far = sum(max(float(each.high), -float(each.low)) > 16 * largest for each in clear)
+    assert binom.sf(far - 1, len(clear), 0.02) > 1e-6
+    assert sum(max(float(each.high), -float(each.low)) >= largest / 16 for each in clear) >= 0.95 * len(clear)
+
+
+def test_bounds_of_noise_alone_are_not_clear():
+    bounds, nothing = DoublingBounds(scale=Fraction(20)), np.zeros(2 * DOUBLINGS + 1, np.int64)
+    clear = sum(bounds.release(nothing, SystemRandomness()).is_clear for _ in range(400))
+    assert binom.sf(clear - 1, 400, 0.02) > 1e-6
+
+
+def test_a_sum_whose_bounds_may_be_noise_is_marked():
+    """It was answered with an interval that its truth was far outside of, and no mark."""
+    table = pa.table({"who": list(range(60)), "spent": [float(5 + n % 50) for n in range(60)]})
+    with setwise.open(table, user="who", name="t") as session:
+        marks = [session.sql("SELECT SUM(spent) AS s FROM t", epsilon=0.5).rows[0]["s"] for _ in range(20)]
+    assert all(mark.get("unreliable") for mark in marks)
 
 
 def test_negative_values_of_the_size_of_the_positive_ones_are_not_clipped():

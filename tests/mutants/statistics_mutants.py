@@ -213,10 +213,10 @@ MUTANTS = (
         _STATISTICS,
     ),
     Mutant(
-        "bounds: bins without users stand out",
+        "bounds: noise alone finds them",
         "doubling_bounds.py",
-        "standing = np.flatnonzero(noisy > self.threshold)",
-        "standing = np.flatnonzero(noisy > 0)",
+        "return min(places), max(places), both > _SURE",
+        "return min(places), max(places), True",
         _AUTO,
     ),
     Mutant(

@@ -16,6 +16,7 @@ from setwise.accounting.guarantees import DiscreteLaplace
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.intervals import SHARES, share_interval
 from setwise.mechanisms.noise.discrete import LaplaceNoise
+from setwise.mechanisms.noise.occupied_bins import most_probable_range
 from setwise.mechanisms.noise.tail_estimates import estimate_tail, laplace_sums_radius
 from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.randomness import Randomness
@@ -29,29 +30,36 @@ DOUBLINGS = LARGEST_EXPONENT - LEAST_EXPONENT + 1
 negatives. The last bin of either sign holds all values beyond 2^64. No bound is put around it, so the values in it are
 counted as clipped."""
 
-_MISTAKEN = Fraction(1, 1000)
-"""Probability that some bin without users, anywhere, is taken for one that has users."""
+_SURE = 5.0
+"""The evidence from which values of one sign are taken to exist. Noise alone has it with probability 1% (see
+`occupied_bins`)."""
 
-_NEAR, _MISTAKEN_NEAR = 4, Fraction(1, 50)
-"""Bins of either sign whose values are within a factor of 2^`_NEAR` of the largest ones found need a lower noisy count.
-Some of them is taken for occupied without users with probability `_MISTAKEN_NEAR`. Such bins are few, and a mistake
-among them changes the bounds by little."""
+_LIKELY, _ALIKE = 2.0, 2
+"""The evidence from which values of the other sign are taken to exist, if they are at most 2^`_ALIKE` times as large.
 
-_MISTAKEN_NEIGHBOUR = Fraction(1, 10)
-"""Probability that the two bins next to the bounds, one at either end, are taken for occupied without users. Such a
-mistake doubles a bound, and so the noise; a missed bin clips the values of its users, and no interval says so."""
+Delays of flights are such values. A mistake widens the bounds by little; a sign that is missed clips its values to 0.
+"""
+
+_LIKELY_BESIDE_ZEROS = 3.0
+"""The evidence below which zeros that stand out from noise are taken to be the only values. It is lower than `_SURE`,
+because a question about a column of zeros alone is rare."""
+
+_MISTAKEN_ZERO = Fraction(1, 100)
+"""Probability that zeros are taken to exist if there are none. The lower bound is then 0 and no longer above it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedShare:
     """An estimate of the share, from 0 to 1, of users whose value lies outside of the clipping bounds.
 
-    `share` is the estimate, and `lower` and `upper` are the ends of its confidence interval.
+    `share` is the estimate, and `lower` and `upper` are the ends of its confidence interval. `is_clear` is False if the
+    clipping bounds themselves may be those of noise.
     """
 
     share: float
     lower: float
     upper: float
+    is_clear: bool = True
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON object: the estimated "share" of users whose value is clipped, and its "interval".
@@ -67,13 +75,15 @@ class FoundRange:
 
     The search counts users in 171 bins, numbered -85 to 85: intervals of values whose ends are powers of two (negative
     ones for the bins below 0), and one bin for zeros. `noisy` has the number of users whose value is in each bin, with
-    Laplace noise of scale `scale`.
+    Laplace noise of scale `scale`. `is_clear` is False if noise alone has such numbers with a probability above 1%: the
+    bounds may then be far from all values.
     """
 
     low: Fraction
     high: Fraction
     scale: float
     noisy: tuple[int, ...]
+    is_clear: bool
 
     def clipped_share(self, low: Fraction, high: Fraction, confidence: Fraction) -> ClippedShare:
         """Return an estimate of the share of users whose value is outside of [low, high], from the noisy numbers.
@@ -97,7 +107,7 @@ class FoundRange:
         passing = np.flatnonzero(np.abs(beyond - SHARES * users) <= radius)
         lower, upper = share_interval(passing)
         share = beyond / users if users > 0 else 0.0
-        return ClippedShare(share=min(max(share, lower), upper), lower=lower, upper=upper)
+        return ClippedShare(share=min(max(share, lower), upper), lower=lower, upper=upper, is_clear=self.is_clear)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,15 +119,13 @@ class DoublingBounds:
     2.
 
     `scale` is the scale of the Laplace noise on the number of values in each bin. A user has at most one value, so the
-    search is (1 / scale)-DP. The clipping bounds are the outer ends of the outermost bins whose noisy numbers show that
-    they have values; `release` may move the bounds further out. They are 0 and 1 if only zeros are found.
+    search is (1 / scale)-DP. The clipping bounds are the outer ends of the neighbouring bins that, by all noisy numbers
+    together, most probably have the values; `release` may move the bounds further out. They are 0 and 1 if only zeros
+    are found.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
     """
-
-    # A bin is taken to have values if its noisy number exceeds a threshold, which is lower near a bin that has values;
-    # if no number does, the bin with the highest noisy number is taken.
 
     scale: Fraction
 
@@ -129,38 +137,6 @@ class DoublingBounds:
         (interval of values).
         """
         return DiscreteLaplace(scale=float(binary(self.scale)), sensitivity=1)
-
-    @property
-    def threshold(self) -> int:
-        """The number above which the noisy number of values in a bin (an interval) proves that the bin has values.
-
-        The search for clipping bounds draws noise for all 171 bins. With probability 999/1000, no bin without values
-        has a noisy number above this threshold.
-        """
-        return self._noise.radius(1 - _MISTAKEN / (2 * DOUBLINGS + 1))
-
-    @property
-    def near_threshold(self) -> int:
-        """The lower of two thresholds on a bin's noisy number of values, used for bins near the outermost occupied bin.
-
-        A bin is an interval of values; bins double in size away from bin 0, which has the zeros. First, bins whose
-        noisy number exceeds `threshold`, the higher threshold, are taken to have values. The outermost of these has the
-        values that are largest in absolute value. Bins with values up to 16 times smaller, on both sides of 0, are
-        likely to have values too. For them this lower threshold is enough.
-        """
-        # If the outermost bin is b or -b, these are the bins b - `_NEAR` + 1 to b, and their negatives.
-        return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
-
-    @property
-    def neighbour_threshold(self) -> int:
-        """The threshold on the noisy number of values in the bin just outside the bins known to have values.
-
-        The search for clipping bounds counts, with noise, the values in each bin (an interval of values). It first
-        finds bins by other thresholds, which are higher. Then, if the next bin outwards exceeds this threshold, it is
-        taken to have values too. The threshold can be low, because a mistake only doubles a clipping bound, while the
-        values of a missed bin are clipped.
-        """
-        return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
 
     @property
     def _noise(self) -> LaplaceNoise:
@@ -193,7 +169,7 @@ class DoublingBounds:
         if len(counts) != 2 * DOUBLINGS + 1:
             raise InvalidParameter(f"there are {2 * DOUBLINGS + 1} bins, but counts are for {len(counts)}")
         noisy = counts + self._noise.draw(len(counts), randomness)
-        first, last = self._occupied_bins(noisy)
+        first, last, is_clear = self._occupied_bins(noisy)
         # The last bin of either sign has no outer end, so the bounds end before it.
         is_beyond = first == -DOUBLINGS or last == DOUBLINGS  # no wider bounds would hold these values
         first, last = (min(max(place, 1 - DOUBLINGS), DOUBLINGS - 1) for place in (first, last))
@@ -207,7 +183,8 @@ class DoublingBounds:
         low, high = ends(first)[0], ends(last)[1]
         if low >= high:
             low, high = Fraction(0), Fraction(1)
-        return FoundRange(low=low, high=high, scale=float(self._noise.scale), noisy=tuple(noisy.tolist()))
+        scale = float(self._noise.scale)
+        return FoundRange(low=low, high=high, scale=scale, noisy=tuple(noisy.tolist()), is_clear=is_clear)
 
     def _steps_outwards(self, noisy: NDArray[np.int64], outermost: int, noise_at: Callable[[float], float]) -> int:
         """Return by how many bins the clipping bound of a sum is moved away from 0, beyond the bin `outermost`.
@@ -259,30 +236,31 @@ class DoublingBounds:
                 users[:edge] = estimates[::-1]
         return users
 
-    def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the indices, -85 to 85, of the first and the last bin that are taken to have values.
+    def _occupied_bins(self, noisy: NDArray[np.int64]) -> tuple[int, int, bool]:
+        """Return the indices, -85 to 85, of the first and the last bin that are taken to have values, and a flag.
 
-        `noisy` has the noisy number of values in each of the 171 bins. A bin is taken to have values if this number
-        exceeds `threshold`. Near such bins a lower threshold is enough (`near_threshold` for bins about as far from 0,
-        `neighbour_threshold` for the next bin). If no bin exceeds `threshold`, the bin with the highest number is
-        taken.
+        The flag is False if the noisy numbers may be noise alone.
+
+        `noisy` has the noisy number of values in each of the 171 bins. For either sign, the neighbouring bins that most
+        probably have all values are found. The sign with more evidence is taken, and the other one too if its evidence
+        is enough. Only zeros are taken to exist if they stand out from noise and neither sign has enough evidence.
         """
-        # Three steps. First, the bins above `threshold` are taken; if there are none, the bin with the highest number
-        # is taken. Second, bins about as far from 0 as the outermost of these, on either side, are taken if they are
-        # above `near_threshold`. Third, the range is extended at both ends, as long as the next bin is above
-        # `neighbour_threshold`.
-        standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS
-        occupied = [int(np.argmax(noisy)) - DOUBLINGS] if len(standing) == 0 else standing.tolist()
-        widest = max(abs(occupied[0]), abs(occupied[-1]))
-        sizes = np.abs(np.arange(len(noisy)) - DOUBLINGS)
-        near = (sizes > max(0, widest - _NEAR)) & (sizes <= widest) & (noisy > self.near_threshold)
-        occupied = sorted([*occupied, *(np.flatnonzero(near) - DOUBLINGS).tolist()])
-        first, last = occupied[0], occupied[-1]
-        while first > -DOUBLINGS and noisy[first - 1 + DOUBLINGS] > self.neighbour_threshold:
-            first -= 1
-        while last < DOUBLINGS and noisy[last + 1 + DOUBLINGS] > self.neighbour_threshold:
-            last += 1
-        return first, last
+        scale = float(self.scale)
+        sides = (noisy[DOUBLINGS + 1 :].astype(float), noisy[DOUBLINGS - 1 :: -1].astype(float))
+        found = [most_probable_range(numbers, scale) for numbers in sides]
+        sign = 0 if found[0].evidence >= found[1].evidence else 1
+        main, other = found[sign], found[1 - sign]
+        has_zeros = noisy[DOUBLINGS] > self._noise.radius(1 - 2 * _MISTAKEN_ZERO)
+        if has_zeros and main.evidence < _LIKELY_BESIDE_ZEROS:
+            return 0, 0, False
+        places = [-place if sign else place for place in (main.first, main.last)]
+        alike = most_probable_range(sides[1 - sign][: main.last + _ALIKE], scale)
+        chosen = other if other.evidence > _SURE else alike if alike.evidence > _LIKELY else None
+        if chosen is not None:
+            places += [place if sign else -place for place in (chosen.first, chosen.last)]
+        places += [0] if has_zeros else []
+        both = main.evidence + (0.0 if chosen is None else chosen.evidence - _LIKELY)
+        return min(places), max(places), both > _SURE
 
 
 def _widened(users: NDArray[np.float64], last: int, noise_of_width: float) -> int:

@@ -42,11 +42,11 @@ UNRELIABLE = "Values marked unreliable may be noise alone: noise can be as large
 """The sentence below an answer in which some value is marked unreliable because of its noise."""
 
 UNCLEAR = (
-    "A mean is marked unreliable if the share of values that its bounds clip cannot be told at this epsilon: it "
-    "may be far from the mean of the table. State --low and --high, or in SQL contribution_bounds_per_group => "
+    "A mean or sum is marked unreliable if too few values stood out from noise to find its bounds at this epsilon: it "
+    "may be far from that of the table. State --low and --high, or in SQL contribution_bounds_per_group => "
     "(low, high)."
 )
-"""The sentence below an answer with a mean that is marked unreliable because it is not known how much is clipped."""
+"""The sentence below an answer with a mean or sum that is marked unreliable because its found bounds may be noise."""
 
 AT_BOUND = (
     "A mean at one of its clipping bounds is marked unreliable: noise or values beyond the bound may have put it there."
@@ -54,12 +54,11 @@ AT_BOUND = (
 """The sentence below an answer with a mean that is marked unreliable because it is one of its clipping bounds."""
 
 UNCLEAR_QUANTILE = (
-    "A quantile is marked unreliable if the share of values that its bounds clip cannot be told at this epsilon: it "
+    "A quantile is marked unreliable if too few values stood out from noise to find its bounds at this epsilon: it "
     "may be one of these bounds, or noise. State --low and --high, or in SQL contribution_bounds_per_row => "
     "(low, high)."
 )
-"""The sentence below an answer with a quantile that is marked unreliable because it is not known how much is clipped.
-"""
+"""The sentence below an answer with a quantile that is marked unreliable because its found bounds may be noise."""
 
 
 def mark_reasons(interval_note: str) -> str:

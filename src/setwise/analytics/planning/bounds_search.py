@@ -579,6 +579,7 @@ def clipped_shares(query: Query, stated_query: Query, found_bounds: FoundBounds)
                 share=max(share.share for share in shares),
                 lower=max(share.lower for share in shares),
                 upper=min(1.0, sum(share.upper for share in shares)),
+                is_clear=all(share.is_clear for share in shares),
             )
     return clipped
 

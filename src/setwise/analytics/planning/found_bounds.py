@@ -43,9 +43,8 @@ def with_found_bounds(
     notes = found_shares_notes(bounded, planned.query, user, drawn.left_out, rows, clipped)
     is_lowered = "kept_contributions" in answer.found  # the share is that of the found bound, which is not in force
     unclear = unclear_statistics(bounded, clipped)
-    reasons = [
-        sentence for kind, sentence in (("mean", UNCLEAR), ("quantile", UNCLEAR_QUANTILE)) if kind in unclear.values()
-    ]
+    sentences = (("mean", UNCLEAR), ("sum", UNCLEAR), ("quantile", UNCLEAR_QUANTILE))
+    reasons = dict.fromkeys(sentence for kind, sentence in sentences if kind in unclear.values())
     brief = brief_bounds_note(bounded, user, drawn.left_out, rows, clipped)
     return replace(
         answer,
@@ -70,8 +69,7 @@ def with_found_bounds(
 def _with_marks(item: Item, places: Collection[int]) -> Item:
     """Return `item`, a released group, with some of its estimates marked as unreliable.
 
-    `places` are the indexes of these estimates: means and quantiles for which more than half of the users may have
-    clipped values.
+    `places` are the indexes of these estimates: means, sums and quantiles whose clipping bounds may be those of noise.
     """
     estimates = (
         replace(estimate, unreliable=True) if place in places else estimate

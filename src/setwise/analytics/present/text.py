@@ -315,23 +315,21 @@ def in_heading(sentences: Sequence[str]) -> list[str]:
     return [sentence[:1].lower() + sentence[1:].removesuffix(".") for sentence in sentences if sentence]
 
 
-_MISLED_BY_CLIPPING = ("mean", "quantile")
+_MISLED_BY_CLIPPING = ("mean", "quantile", "sum")
 """Kinds of statistics that may be far from the exact value, and show it in no interval, if most values are clipped."""
 
 
 def unclear_statistics(query: Query, clipped: Mapping[str, ClippedShare]) -> dict[int, str]:
-    """Return the means and quantiles that clipping may have changed much: a mapping from index to kind.
+    """Return the means, sums and quantiles whose clipping bounds may be those of noise: a mapping from index to kind.
 
-    The index is that of the statistic in the query, and the kind is "mean" or "quantile". Only statistics whose
-    clipping bounds a private search found are considered. `clipped` has the noisy share of users whose values are
-    clipped, by the name of a statistic. A statistic is in the result if this share may be above one half.
+    The index is that of the statistic in the query, and the kind is "mean", "sum" or "quantile". Only statistics whose
+    clipping bounds a private search found are considered. `clipped` has, by the name of a statistic, what the search
+    released about the values that they clip.
     """
     return {
         place: statistic.kind
         for place, statistic in enumerate(query.statistics)
-        if statistic.kind in _MISLED_BY_CLIPPING
-        and statistic.name in clipped
-        and clipped[statistic.name].upper > _UNKNOWN_CLIPPED
+        if statistic.kind in _MISLED_BY_CLIPPING and statistic.name in clipped and not clipped[statistic.name].is_clear
     }
 
 
@@ -373,7 +371,7 @@ def found_shares_notes(
     misled = {statistic.name for statistic in query.statistics if statistic.kind in _MISLED_BY_CLIPPING}
     for name, share in clipped.items():
         if share.upper - share.lower > _UNKNOWN_CLIPPED:
-            marked = ", so it is marked as unreliable" if name in misled else ""
+            marked = ", so it is marked as unreliable" if name in misled and not share.is_clear else ""
             notes.append(f"How many users the bounds of {name} clip cannot be told within this epsilon{marked}.")
         else:
             effect = f"; {_DIRECTION}" if name in means else ""
