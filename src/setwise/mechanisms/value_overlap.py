@@ -53,7 +53,9 @@ class OverlapMeasurement:
         with noise of scale s is (L / s)-DP, and the guarantee is the sum of L / s over both numbers.
         """
         return PureDP(
-            epsilon=float_above(sum(Fraction(kept) / noise.scale for kept, noise in zip(KEPT, self._noises, strict=True)))
+            epsilon=float_above(
+                sum(Fraction(kept) / noise.scale for kept, noise in zip(KEPT, self._noises, strict=True))
+            )
         )
 
     @property

@@ -451,8 +451,8 @@ def _call_with_bounds(statistic: Statistic, high: int) -> str:
     """Return the SQL call of `statistic` with the bounds 0 and `high`, such as AVG(x, contribution_bounds_.. => ..)."""
     column = statistic.column or "*"
     if statistic.kind in ("count", "distinct"):
-        counts = "COUNT" if statistic.kind == "count" else "APPROX_COUNT_DISTINCT"
-        return f"{counts}({column}, {GROUP_BOUNDS} => (0, {high}))"
+        counted = column if statistic.kind == "count" else f"DISTINCT {column}"
+        return f"COUNT({counted}, {GROUP_BOUNDS} => (0, {high}))"
     name, function = next(iter(statistic.sql.items()))
     if function.takes_rows:  # both bounds are to be found, so that both phrases have the same call
         return f"{name}({column}, {function.bounds} => (0, 100), max_rows_contributed => 5)"
