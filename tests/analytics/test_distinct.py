@@ -145,7 +145,7 @@ def test_a_number_of_values_that_no_users_share_is_as_close_as_before():
 @pytest.mark.parametrize("groups", [{"domain": ["a", "b"]}, {"contributions": 1}, {"contributions": "auto"}])
 def test_shared_values_of_groups_are_found_too(loans, groups):
     query = Query(statistics=(Distinct(column="book"),), item="shelf", **groups)
-    answer = loans.answer(query, epsilon=4, delta=1e-6)
+    answer = loans.ask(query, setwise.Total(epsilon=4, delta=1e-6))
     for item in answer.items:
         assert item.estimates[0].value == pytest.approx(480, abs=150)
     assert answer.found["distinct_book"][1] <= 32

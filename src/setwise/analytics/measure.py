@@ -39,9 +39,9 @@ class Measure:
     - `distinct`, for numbers of distinct values: every user keeps at most `distinct` distinct values of the column in a
       group, chosen at random. The engine returns the number of distinct values that at least one user keeps.
     - `by_rank`, with `distinct`: the values of each user are numbered (ranked) in the random order in which they are
-      kept. The engine returns, for each bin of ranks (a cell), how many values have their smallest rank, among all users
-      who have the value, in this bin. Bin 0 is rank 1, and bin i > 0 the ranks above 2^(i-1) and up to 2^i. So the bins
-      0 to i together have the values that are kept if every user keeps 2^i.
+      kept. The engine returns, for each bin of ranks (a cell), how many values have their smallest rank, among all
+      users who have the value, in this bin. Bin 0 is rank 1, and bin i > 0 the ranks above 2^(i-1) and up to 2^i. So
+      the bins 0 to i together have the values that are kept if every user keeps 2^i.
     """
 
     column: str | None = None

@@ -52,11 +52,8 @@ class OverlapMeasurement:
         One user adds at most L to the number of distinct values among the first L values of each user. So the number
         with noise of scale s is (L / s)-DP, and the guarantee is the sum of L / s over both numbers.
         """
-        return PureDP(
-            epsilon=float_above(
-                sum(Fraction(kept) / noise.scale for kept, noise in zip(KEPT, self._noises, strict=True))
-            )
-        )
+        losses = (Fraction(kept) / noise.scale for kept, noise in zip(KEPT, self._noises, strict=True))
+        return PureDP(epsilon=float_above(sum(losses, Fraction(0))))
 
     @property
     def scales(self) -> tuple[float, ...]:
@@ -71,7 +68,8 @@ class OverlapMeasurement:
         """Return the two noisy numbers of distinct values, which may be published.
 
         - `values[i]`, which is exact and private, is the number of values whose smallest rank, among all users who
-          have the value, is in bin i: 1, 2, 3 to 4, 5 to 8. A rank is a position in the random order of a user's values.
+          have the value, is in bin i: 1, 2, 3 to 4, 5 to 8. A rank is a position in the random order of a user's
+          values.
         - `randomness` is the source of the Laplace noise.
         """
         seen = np.cumsum(values)
@@ -89,7 +87,9 @@ class OverlapMeasurement:
         """
         likelihood = np.zeros(len(_CURVES))
         for number, kept, scale in zip(noisy, pairs, self.scales, strict=True):
-            likelihood -= np.abs(number - groups * _distinct_values(np.array([kept / groups]))[:, 0]) / scale
+            expected = groups * _distinct_values(np.array([kept / groups]))[:, 0]
+            deviation = scale + _CURVE_ERROR * expected
+            likelihood -= np.abs(number - expected) / deviation + np.log(deviation)
         weights = _prior() * np.exp(likelihood - likelihood.max())
         return ValueGrowth(weights / weights.sum())
 
@@ -98,9 +98,9 @@ class OverlapMeasurement:
 class ValueGrowth:
     """Estimates how many distinct values a number of (user, value) pairs has, for one group.
 
-    The estimate is the mean over a family of curves; `weights` are the probabilities of the curves, given noisy numbers.
-    The i-th curve is m -> c ((1 + m / c)^g - 1) / g, where m is the number of pairs and (c, g) is `_CURVES[i]`. The
-    first pair always adds a value. If g is 1, every pair does; if g is below 0, the values run out.
+    The estimate is the mean over a family of curves; `weights` are the probabilities of the curves, given noisy
+    numbers. The i-th curve is m -> c ((1 + m / c)^g - 1) / g, where m is the number of pairs, and (c, g) is
+    `_CURVES[i]`. The first pair always adds a value. If g is 1, every pair does; if g is below 0, the values run out.
     """
 
     weights: NDArray[np.float64]
@@ -117,8 +117,12 @@ have rated about like g = -1 (of V films, m ratings have V m / (V + m)), and air
 _CURVES = np.array([(2.0**power, exponent) for exponent in _EXPONENTS for power in range(21)] + [(1.0, 1.0)])
 """The growth curves (c, g); the last one is that of values which no two users share."""
 
+_CURVE_ERROR = 0.05
+"""How far the number of distinct values of a table is from the nearest curve, as a share of the number. Without it, one
+wrong curve had all the weight where noise is small."""
+
 _NOTHING_SHARED = 0.15
-"""The probability, before anything was measured, that no two users share a value; the other curves are equally likely."""
+"""The probability, before anything was measured, that no two users share a value; other curves are equally likely."""
 
 
 @lru_cache(maxsize=1)

@@ -180,7 +180,7 @@ def test_every_engine_counts_values_by_their_smallest_rank(backend: Backend, con
     """With one salt, the values of the first bins are those that are kept if every user keeps 1, 2, 4 or 8."""
     numbers = (1, 2, 4, 8)
     ranked = tuple(Measure(column=name, distinct=8, by_rank=True, most=3, in_cells=True) for name in ("word", "whole"))
-    kept = tuple(Measure(column=measure.column, distinct=most) for measure in ranked for most in numbers)
+    kept = tuple(Measure(column=measure.column, distinct=most, in_cells=True) for measure in ranked for most in numbers)
     rows = list(lines(users=20, seed=2))
     for item in ("group", None):
         asked = Aggregation(user="who", item=item, contributions=contributions, measures=(*ranked, CELLS[1], *kept))
