@@ -18,6 +18,7 @@ from setwise.accounting.notation import format_use
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.planning.bounds_search import search_for
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
+from setwise.analytics.statistics import Distinct
 from setwise.errors import EngineFailed, InvalidParameter
 from setwise.mechanisms.contribution_bound import (
     CONFIDENCE,
@@ -131,6 +132,19 @@ def test_contributions_are_charged_as_one_pure_use_of_their_share(session):
     assert searched == Use(PureDP(epsilon=0.2))
     assert answered.guarantee.epsilon == pytest.approx(1.8)
     assert answer.epsilon.upper <= 2
+
+
+def test_a_limit_on_distinct_values_is_charged_with_the_measurement_of_shared_values(session):
+    """The two searches share the tenth 2 : 1; of two columns and a count of rows, all five share it."""
+    spent = session.distinct(value="page", epsilon=2).spent
+    epsilons = sorted(use.guarantee.epsilon for use in spent for _ in range(use.count))
+    assert epsilons == pytest.approx([0.2 / 3, 0.4 / 3, 1.8])
+    assert sum(epsilons) <= 2
+    statistics = (Distinct(column="page"), Distinct(column="minutes"), Count(bounds="auto"))
+    uses = search_for(Query(statistics=statistics), Total(epsilon=2, delta=0)).uses()
+    epsilons = sorted(use.guarantee.epsilon for use in uses for _ in range(use.count))
+    assert epsilons == pytest.approx([0.025] * 2 + [0.05] * 3 + [1.8])
+    assert 1.999 < sum(epsilons) <= 2
 
 
 def test_every_form_of_an_answer_says_about_which_share_is_left_out(session, tmp_path):

@@ -15,6 +15,7 @@ from setwise.analytics.planning.suggestions import suggest_parameters
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.mechanisms.planning.request import MechanismName, Total
+from setwise.mechanisms.value_overlap import OverlapMeasurement
 from tests import sizes
 
 SCHEMA = Schema((Column(name="user", kind=Kind.INTEGER), Column(name="title", kind=Kind.TEXT)))
@@ -163,25 +164,51 @@ def test_no_limit_is_chosen_whose_threshold_is_above_every_group_if_another_show
     assert Fraction(limits.rows[0]) < 32
 
 
+def growth(numbers, pairs):
+    """The growth curve for these noisy numbers of distinct values, and these numbers of pairs of a user and a value."""
+    return OverlapMeasurement(share=Fraction(1, 30)).fit(numbers, pairs, 1)
+
+
+POWERS = tuple(2**power for power in range(16))
+
+
+def kept_values(users, expected=None):
+    alone = LikelyUsers(numbers=np.ones(1), users=np.array([users.count]))
+    one = ExpectedError(epsilon=0.9, delta=0.0, groups=1, most=1, is_hidden=False)
+    (kept,) = choose_limits(expected or one, (1,), alone, POWERS, [users]).rows
+    return kept
+
+
 def test_users_with_values_in_common_keep_fewer_of_them():
-    """943 users with up to 737 of 1,682 films kept 1,024 each: the number of films was 1,213, within 3,400."""
-    films = LikelyUsers(numbers=np.array([16.0, 64, 256, 1024]), users=np.array([100.0, 500, 300, 43]), distinct=True)
-    groups = LikelyUsers(numbers=np.ones(1), users=np.array([943.0]))
-    expected = ExpectedError(epsilon=0.9, delta=0.0, groups=1, most=1, is_hidden=False)
-    bounds = tuple(2**power for power in range(16))
-    (kept,) = choose_limits(expected, (1,), groups, bounds, [films]).rows
-    assert 16 <= kept <= 256
-    (rows,) = choose_limits(expected, (1,), groups, bounds, [replace(films, distinct=False)]).rows
-    assert rows == 1024
+    """943 users with up to 737 of 1,682 films each; 4,043 planes with up to 47 of 105 airports each."""
+    films = LikelyUsers(
+        numbers=np.array([16.0, 64, 256, 1024]),
+        users=np.array([100.0, 500, 300, 43]),
+        growth=growth((494, 1231), (943.0, 7544.0)),
+    )
+    assert 16 <= kept_values(films) <= 128
+    assert kept_values(replace(films, growth=None)) == 1024
+    planes = LikelyUsers(numbers=np.array([8.0, 16, 64]), users=np.array([1000.0, 2000, 1043]))
+    assert kept_values(replace(planes, growth=growth((97, 104), (4043.0, 32344.0)))) <= 8
 
 
 def test_users_without_values_in_common_keep_theirs():
     """Every second of 2,000 users has 40 orders, the others one: numbers of orders are never the same."""
-    orders = LikelyUsers(numbers=np.array([1.0, 64]), users=np.array([1000.0, 1000]), distinct=True)
-    groups = LikelyUsers(numbers=np.ones(1), users=np.array([2000.0]))
-    expected = ExpectedError(epsilon=0.9, delta=0.0, groups=1, most=1, is_hidden=False)
-    bounds = tuple(2**power for power in range(16))
-    assert choose_limits(expected, (1,), groups, bounds, [orders]).rows == (64,)
+    orders = LikelyUsers(
+        numbers=np.array([1.0, 64]), users=np.array([1000.0, 1000]), growth=growth((2000, 9000), (2000.0, 9000.0))
+    )
+    assert kept_values(orders) == 64
+
+
+def test_no_limit_is_chosen_whose_noise_exceeds_a_share_of_the_values_that_users_surely_have():
+    """Fifty users with 8 values each: those who may have 1,000 are a guess, and do not raise the limit."""
+    few = LikelyUsers(
+        numbers=np.array([8.0, 1024]), users=np.array([50.0, 40]), growth=growth((50, 400), (50.0, 400.0)), known=1
+    )
+    assert 4 <= kept_values(few) <= 16
+    assert kept_values(replace(few, known=2)) > kept_values(few)
+    empty = LikelyUsers(numbers=np.array([1.0]), users=np.zeros(1), growth=growth((0, 0), (0.0, 0.0)), known=1)
+    assert kept_values(empty) == 1
 
 
 def occupations(users=943):

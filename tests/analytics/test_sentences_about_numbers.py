@@ -97,8 +97,9 @@ def test_no_number_is_called_larger_that_bounds_may_leave_as_it_is():
     vague = share(0.1, 0.0, 0.36)
     distinct = Query(statistics=(Distinct(column="dest", per_user=64),))
     found = {0: FoundContributions(bound=64, left_out=vague)}
-    assert brief_bounds_note(distinct, "plane", None, found).startswith(
-        "At most 64 distinct values of dest (at most 36%"
+    assert brief_bounds_note(distinct, "plane", None, found) == (
+        "At most 64 distinct values of dest are counted for each plane, others are left out. A value of dest that is "
+        "left out for one plane still counts if it is kept for another; the number can be below the table's own."
     )
     assert brief_bounds_note(Query.histogram(item="plane", contributions=1), "plane") == ""
     two_of_two = Query.histogram(item="sex", contributions=2, domain=["f", "m"])

@@ -12,6 +12,7 @@ _STATISTICS = ("statistics", "statistics_divergence")
 _GUMBEL = ("gumbel_order", "quantile")
 _AUTO = ("analytics/auto_bounds",)
 _CONTRIBUTIONS = ("contribution_bound",)
+_OVERLAP = ("value_overlap",)
 _ASKED = ("statistics",)
 _SQL = ("sql", "sql_corpus", "sql_attacks", "everyday_sql")
 
@@ -236,7 +237,7 @@ MUTANTS = (
     _Analytics(
         "bounds: every search has the whole share",
         "planning/bounds_search.py",
-        "share = total.epsilon * SHARE / searches",
+        "share = total.epsilon * SHARE / (searches + OVERLAP_SHARE * overlaps)",
         "share = total.epsilon * SHARE",
         _AUTO,
     ),
@@ -260,6 +261,27 @@ MUTANTS = (
         "chance = float(1 - CONFIDENCE) / choices",
         "chance = 0.5",
         _CONTRIBUTIONS,
+    ),
+    Mutant(
+        "bounds: shared values are measured at half their price",
+        "value_overlap.py",
+        "Fraction(kept) / noise.scale",
+        "Fraction(kept) / (2 * noise.scale)",
+        _OVERLAP,
+    ),
+    Mutant(
+        "bounds: a user adds twice as much to the number of shared values",
+        "value_overlap.py",
+        "seen = np.cumsum(values)",
+        "seen = 2 * np.cumsum(values)",
+        _OVERLAP,
+    ),
+    _Analytics(
+        "bounds: the measurement of shared values is free",
+        "planning/bounds_search.py",
+        "overlap = (Use(self.overlap.guarantee, overlaps),) if overlaps else ()",
+        "overlap = ()",
+        _AUTO,
     ),
     _Analytics(
         "bounds: the search for contributions is free",

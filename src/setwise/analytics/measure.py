@@ -38,6 +38,10 @@ class Measure:
       weights in each cell.
     - `distinct`, for numbers of distinct values: every user keeps at most `distinct` distinct values of the column in a
       group, chosen at random. The engine returns the number of distinct values that at least one user keeps.
+    - `by_rank`, with `distinct`: the values of each user are numbered (ranked) in the random order in which they are
+      kept. The engine returns, for each bin of ranks (a cell), how many values have their smallest rank, among all
+      users who have the value, in this bin. Bin 0 is rank 1, and bin i > 0 the ranks above 2^(i-1) and up to 2^i. So
+      the bins 0 to i together have the values that are kept if every user keeps 2^i.
     """
 
     column: str | None = None
@@ -57,6 +61,7 @@ class Measure:
     in_cells: bool = False
     weight: int | None = None
     distinct: int | None = None
+    by_rank: bool = False
 
     @property
     def spans_groups(self) -> bool:

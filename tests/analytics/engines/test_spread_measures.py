@@ -11,6 +11,7 @@ import pytest
 
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.measure import Measure
+from setwise.analytics.query import EVERYTHING
 from tests.analytics.engines.backends import Backend, DuckDBBackend
 
 WEIGHT = 1000
@@ -172,3 +173,26 @@ def test_parts_of_the_users_add_up_to_the_same_units(tmp_path):
     with DuckDBBackend(tmp_path).engine(table(rows), lambda: 7) as engine:
         whole = engine.statistics(aggregation)
     assert [cells_of(found, place) for place in (1, 2)] == [cells_of(whole, place) for place in (1, 2)]
+
+
+@pytest.mark.parametrize("contributions", [None, 1])
+def test_every_engine_counts_values_by_their_smallest_rank(backend: Backend, contributions):
+    """With one salt, the values of the first bins are those that are kept if every user keeps 1, 2, 4 or 8."""
+    numbers = (1, 2, 4, 8)
+    ranked = tuple(Measure(column=name, distinct=8, by_rank=True, most=3, in_cells=True) for name in ("word", "whole"))
+    kept = tuple(Measure(column=measure.column, distinct=most, in_cells=True) for measure in ranked for most in numbers)
+    rows = list(lines(users=20, seed=2))
+    for item in ("group", None):
+        asked = Aggregation(user="who", item=item, contributions=contributions, measures=(*ranked, CELLS[1], *kept))
+        pooled = replace(asked, measures=(Measure(most=2), *ranked), pooled=True)
+        with backend.engine(table(rows), salts=lambda: 7) as engine:
+            found, added_up = engine.statistics(asked), engine.statistics(pooled)
+        for place in range(len(ranked)):
+            whole = np.zeros(4, dtype=np.int64)
+            for label in found.users.labels:
+                bins = found.cells_of(place, label, 4)
+                ways = range(3 + 4 * place, 7 + 4 * place)
+                assert bins.cumsum().tolist() == [found.totals[way].get(label, 0) for way in ways]
+                whole += bins
+            assert added_up.cells_of(place + 1, EVERYTHING, 4).tolist() == whole.tolist()
+            assert whole.sum() > 0

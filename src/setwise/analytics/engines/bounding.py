@@ -321,7 +321,7 @@ class StatementBuilder:
         - For quantiles (`Measure.weight` is set): the number of votes for the integer `cell`. Each user has `weight`
           votes in a group, and divides them among the integers that stand for the values of their rows.
         - For distinct values (`Measure.distinct` is set): the number of distinct values in the group; the column cell
-          is 0.
+          is 0. With `Measure.by_rank`, the number of values in each bin of ranks, whose number is `cell`.
         - Otherwise: the number of users of the group who add the integer `cell`.
 
         Some engines also return rows with measure = -2, which have no meaning.
@@ -391,7 +391,7 @@ class StatementBuilder:
           rows. A result row says how many votes (column users) one cell (column cell) has.
         - For counts of distinct values, each user keeps at most `Measure.distinct` cells of the group, chosen at
           random. A result row says how many distinct cells (column users) of a group at least one user keeps. Its
-          column cell is 0.
+          column cell is 0. With `Measure.by_rank`, there is a row for each bin of ranks (column cell) instead.
 
         The result has all columns of `StatementBuilder.statistics`, so that UNION ALL can join it to the SELECTs of
         other measures. `sums` names the columns of those measures, which are 0 here. `salt` is the SQL expression of
@@ -412,6 +412,8 @@ class StatementBuilder:
             assert salt is not None
             order = f"PARTITION BY {by} ORDER BY {self.dialect.rank_hash('u', ['cell'], salt)}, cell"
             chosen = f"SELECT {labels}, cell, ROW_NUMBER() OVER ({order}) AS place FROM {kept}"
+            if measure.by_rank:
+                return self._values_by_rank(aggregation, place, chosen, none)
             number = self.dialect.int64("COUNT(DISTINCT cell)")
             return (
                 f"SELECT {labels}, {self.dialect.int64('0')} AS cell, {place} AS measure, {number} AS users{none} "
@@ -422,6 +424,35 @@ class StatementBuilder:
         return (
             f"SELECT {labels}, cell, {place} AS measure, users{none} "
             f"FROM ({self._divide_units(labels, kept, measure)}) AS votes"
+        )
+
+    def _values_by_rank(self, aggregation: Aggregation, place: int, chosen: str, none: str) -> str:
+        """Return the text of a SELECT of how many values have their smallest rank in each bin of ranks.
+
+        The ranks number a user's values in random order; the smallest rank of a value is that among all users of a
+        group who have the value. Bin 0 (column cell) is rank 1, and bin i > 0 the ranks above 2^(i-1) and up to 2^i.
+        The numbers of values are in the column users.
+
+        - `place` is the position of the measure in `aggregation`. If `aggregation.pooled`, the numbers of all groups
+          are added up.
+        - `chosen` is the SQL statement with one row (g0, g1, ..., cell, place) per user, group and value; its column
+          place is the rank.
+        - `none` is the SQL text of the columns of other measures, as in ", 0 AS s0".
+        """
+        most = aggregation.measures[place].distinct or 1
+        labels = label_columns(aggregation)
+        smallest = (
+            f"SELECT {labels}, cell, MIN(place) AS smallest_rank FROM ({chosen}) AS chosen WHERE place <= {most} "
+            f"GROUP BY {labels}, cell"
+        )
+        ends = [2**power for power in range((most - 1).bit_length())]
+        bins = "".join(f" WHEN smallest_rank <= {end} THEN {number}" for number, end in enumerate(ends))
+        binned = self.dialect.int64(f"CASE{bins} ELSE {len(ends)} END" if bins else "0")
+        released, shown = (f"'{EVERYTHING}' AS g0", "g0") if aggregation.pooled else (labels, labels)
+        ranked = f"SELECT {released}, {binned} AS cell FROM ({smallest}) AS smallest"
+        return (
+            f"SELECT {shown}, cell, {place} AS measure, {self.dialect.int64('COUNT(*)')} AS users{none} "
+            f"FROM ({ranked}) AS ranked GROUP BY {shown}, cell"
         )
 
     def _divide_units_fast(self, aggregation: Aggregation, place: int, salt: str | None, none: str) -> str:

@@ -202,7 +202,7 @@ def _group_table(
             length = measure.most - measure.least + 1
             found_cells = columns["cell"][lines] - measure.least
             cells.append(CellCounts(groups, places[lines], found_cells, columns["users"][lines], length))
-        if measure.distinct is not None:
+        if measure.distinct is not None and not measure.by_rank:
             counted = columns["measure"] == first
             values = columns["users"][counted].tolist()
             totals.append(dict(zip([labels[at] for at in places[counted].tolist()], values, strict=True)))

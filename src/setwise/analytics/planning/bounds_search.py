@@ -25,6 +25,7 @@ from setwise.analytics.planning.limits_choice import READ_GROUPS, ExpectedError,
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.mean import Mean
+from setwise.analytics.statistics.search_measures import overlap_measure
 from setwise.analytics.statistics.statistic import GROUP_BOUNDS, BoundedStatistic, Statistic
 from setwise.analytics.statistics.sum import Sum
 from setwise.ledger.account import Receipt
@@ -42,9 +43,14 @@ from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.statistic_release import GroupTable
+from setwise.mechanisms.value_overlap import KEPT, RANK_BINS, OverlapMeasurement, ValueGrowth
 
 SHARE = Fraction(1, 10)
 """The share of the question's epsilon that the search spends."""
+
+OVERLAP_SHARE = Fraction(1, 2)
+"""What the measurement of the values that users have in common spends, as a part of what one search for a limit spends.
+"""
 
 CLIPPED_WEIGHT = 3
 """How many times as much the clipped part of a mean weighs as the expected noise when its bounds are chosen. The
@@ -103,6 +109,8 @@ class Search:
     - `rows` is the mechanism that finds the limit on one user's rows in a group. It runs once for each of
       `row_measures`, which count the rows of each user: all rows, those with a value in some column, or distinct values
       of a column.
+    - `overlap` is the mechanism that measures how many values users have in common. It runs once for each of
+      `row_measures` that counts distinct values.
     """
 
     query: Query
@@ -110,6 +118,7 @@ class Search:
     bounds: DoublingBounds
     groups: ContributionSearch | None
     rows: ContributionSearch
+    overlap: OverlapMeasurement
     measures: tuple[Measure, ...]
     row_measures: tuple[Measure, ...]
 
@@ -124,7 +133,14 @@ class Search:
         groups = () if self.groups is None else (Use(self.groups.guarantee),)
         bounds = (Use(self.bounds.guarantee, len(self.measures)),) if self.measures else ()
         rows = (Use(self.rows.guarantee, len(self.row_measures)),) if self.row_measures else ()
-        return merged((*bounds, *groups, *rows, Use(answer)))
+        overlaps = len(self._overlap_measures)
+        overlap = (Use(self.overlap.guarantee, overlaps),) if overlaps else ()
+        return merged((*bounds, *groups, *rows, *overlap, Use(answer)))
+
+    @property
+    def _overlap_measures(self) -> list[Measure]:
+        """The measures by which the engine counts the values that users have in common, one for each counted column."""
+        return [overlap_measure(str(measure.column)) for measure in self.row_measures if measure.unique]
 
     def aggregation(self, query_aggregation: Aggregation) -> Aggregation:
         """Return the request to the engine for the exact counts of users from which this search chooses bounds.
@@ -133,11 +149,13 @@ class Search:
 
         - For clipping bounds, the engine counts the users in bins of values whose ends are powers of two.
         - For limits on a user's groups or rows, it counts the users with 1, 2, 3, .. groups or rows.
+        - For limits on a user's distinct values, it also counts the distinct values by their smallest rank in the
+          random orders of users' values. Every user counts in one group here, drawn at random.
 
         `query_aggregation` is the request for the query itself. Its filter, groups and user column are kept, and its
         counts or sums are replaced by these counts of users, which are added up over all groups.
         """
-        measures = [*self.measures, *self.row_measures]
+        measures = [*self.measures, *self.row_measures, *self._overlap_measures]
         if self.groups is not None:
             measures.append(Measure(groups=True, least=1, most=MOST_GROUPS, in_cells=True))
         return replace(
@@ -222,20 +240,41 @@ class Search:
             search.draw(table.cells_of(number, EVERYTHING, MOST_ROWS + 1)[1:], randomness)
             for number in range(first, first + len(self.row_measures))
         ]
+        first += len(self.row_measures)
+        overlaps = iter(
+            self.overlap.draw(table.cells_of(number, EVERYTHING, RANK_BINS), randomness)
+            for number in range(first, first + len(self._overlap_measures))
+        )
+        noisy_values = [next(overlaps) if measure.unique else None for measure in self.row_measures]
         expected = self._expected_error
         noise_of_row = self._noise_of_row(choose_limits(expected, contributions, groups, (), ()).contributions)
         last_rows = [search.last_occupied(noisy, lambda bound: bound * noise_of_row) for noisy in noisy_rows]
         rows = [
-            replace(_likely(search, noisy, last), distinct=measure.unique)
-            for measure, noisy, last in zip(self.row_measures, noisy_rows, last_rows, strict=True)
+            replace(likely, known=last + 1, growth=None if values is None else self._growth(likely, values))
+            for likely, last, values in zip(
+                (_likely(search, noisy, last) for noisy, last in zip(noisy_rows, last_rows, strict=True)),
+                last_rows,
+                noisy_values,
+                strict=True,
+            )
         ]
         limits = choose_limits(expected, contributions, groups, search.bounds, rows)
         found_rows = zip(noisy_rows, limits.rows, last_rows, strict=True)
+        search = replace(search, least=1)  # a limit on distinct values may be 1
         return (
             None if self.groups is None else self.groups.describe(noisy_groups, limits.contributions, last_group),
             tuple(search.describe(noisy, row_limit, last) for noisy, row_limit, last in found_rows),
             limits.largest_group if rows or self.groups is not None else None,
         )
+
+    def _growth(self, likely: LikelyUsers, noisy_values: tuple[int, ...]) -> ValueGrowth:
+        """Return how the number of distinct values grows with the number of values that are kept of users.
+
+        `likely` estimates how many users have how many values in a group, and `noisy_values` are the noisy numbers of
+        distinct values among the first `KEPT` values of each user.
+        """
+        pairs = tuple(max(0.0, float(likely.users @ np.minimum(likely.numbers, kept))) for kept in KEPT)
+        return self.overlap.fit(noisy_values, pairs, self._group_count)
 
     @property
     def _expected_error(self) -> ExpectedError:
@@ -348,7 +387,8 @@ def search_for(query: Query, total: Total) -> Search | None:
     searches = len(every_measure) + query.auto_contributions
     if not searches:
         return None
-    share = total.epsilon * SHARE / searches
+    overlaps = sum(measure.unique for measure in every_measure)
+    share = total.epsilon * SHARE / (searches + OVERLAP_SHARE * overlaps)
     return Search(
         query=query,
         remaining=replace(total, epsilon=total.epsilon * (1 - SHARE) * (1 - _ROUNDING)),
@@ -357,6 +397,7 @@ def search_for(query: Query, total: Total) -> Search | None:
         if query.auto_contributions
         else None,
         rows=row_search(1 / share),
+        overlap=OverlapMeasurement(share=OVERLAP_SHARE * share),
         measures=measures,
         row_measures=tuple(measure for measure in every_measure if not measure.doubling),
     )
@@ -410,8 +451,8 @@ def _call_with_bounds(statistic: Statistic, high: int) -> str:
     """Return the SQL call of `statistic` with the bounds 0 and `high`, such as AVG(x, contribution_bounds_.. => ..)."""
     column = statistic.column or "*"
     if statistic.kind in ("count", "distinct"):
-        counts = "COUNT" if statistic.kind == "count" else "APPROX_COUNT_DISTINCT"
-        return f"{counts}({column}, {GROUP_BOUNDS} => (0, {high}))"
+        counted = column if statistic.kind == "count" else f"DISTINCT {column}"
+        return f"COUNT({counted}, {GROUP_BOUNDS} => (0, {high}))"
     name, function = next(iter(statistic.sql.items()))
     if function.takes_rows:  # both bounds are to be found, so that both phrases have the same call
         return f"{name}({column}, {function.bounds} => (0, 100), max_rows_contributed => 5)"

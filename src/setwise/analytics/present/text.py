@@ -73,7 +73,8 @@ def left_out_note(query: Query, user: str) -> str:
         sentences.append(values[:1].upper() + values[1:])
     if not sentences:
         return ""
-    return f"{'. '.join(sentences)}, so {_difference(query.statistics)}."
+    shared = _shared_values_note(query, user)
+    return f"{'. '.join(sentences)}, so {_difference(query.statistics)}.{f' {shared}.' if shared else ''}"
 
 
 def brief_bounds_note(
@@ -102,6 +103,9 @@ def brief_bounds_note(
     where = " in each group" if query.item is not None else ""
     found = {query.statistics[place].kept_of_user: of_rows.left_out for place, of_rows in (rows or {}).items()}
     row_bounds = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
+    for statistic in query.statistics:
+        if statistic.kind == "distinct":  # the share of users' values says little about the number of distinct values
+            found.pop(statistic.kept_of_user, None)
     bounds += [f"{most}{where}{_share_in_brief(found.get(most))}" for most in row_bounds]
     weights = dict.fromkeys(statistic.user_weight_note for statistic in query.statistics)
     ends = dict.fromkeys(statistic.search_limit_note for statistic in query.statistics)
@@ -110,7 +114,7 @@ def brief_bounds_note(
     if bounds:
         verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"
         limited = f"t most {' and '.join(bounds)} {verb} counted for each {user}"
-        if left_out is None and not rows:  # nothing is known of how much the stated bounds leave out
+        if left_out is None and not found:  # nothing is known of how much the stated bounds leave out
             limited += f", others are left out{_larger_with_stated_bounds(query)}"
         warning = _warn_of_larger_numbers(query, left_out, rows or {})
         clauses.append(f"{warning}a{limited}" if warning else f"A{limited}")
@@ -118,7 +122,21 @@ def brief_bounds_note(
         if statistic.clipped_values:
             clauses.append(statistic.clipped_values + _clipped_in_brief((clipped or {}).get(statistic.name)))
     limits = [f"{_capitalize('; '.join(dict.fromkeys(clauses)))}."] if clauses else []
-    return " ".join((*weighted, *limits))
+    shared = _shared_values_note(query, user)
+    below = [f"{shared}; the number can be below the table's own."] if shared else []
+    return " ".join((*weighted, *limits, *below))
+
+
+def _shared_values_note(query: Query, user: str) -> str:
+    """Return a sentence, without its full stop, on values that are left out for one user and counted for another.
+
+    It is about the counts of distinct values in `query`, and "" if there are none. `user` is the name of the user
+    column.
+    """
+    columns = dict.fromkeys(str(statistic.column) for statistic in query.statistics if statistic.kind == "distinct")
+    if not columns:
+        return ""
+    return f"A value of {' or '.join(columns)} that is left out for one {user} still counts if it is kept for another"
 
 
 def utc_note(columns: Sequence[str]) -> str:

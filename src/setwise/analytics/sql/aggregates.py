@@ -388,14 +388,10 @@ class AggregateReader:
             call = replace(call, alias=", ".join(each.sql(dialect="duckdb") for each in columns))
         only = _of_user(values[0], self._user)
         if only is None:
-            words = self._bounds(named, written, GROUP_BOUNDS)
-            if words.get("low", 0) != 0:
-                raise InvalidParameter(
-                    f"the bounds of {written} are (0, the most distinct values of one user), or AUTO to have it found"
-                )
+            stated = self._most_values(named, written)
             column = self._column(values[0], call)
-            if "high" in words or self.has_one_row:
-                return Distinct(column=column, per_user=words.get("high", 1))
+            if stated is not None or self.has_one_row:
+                return Distinct(column=column, per_user=1 if stated is None else stated)
             statistic = Distinct(column=column, per_user=self._declared.rows_per_user)
             if not statistic.finds_rows:
                 self.cataloged.append(statistic)
@@ -407,6 +403,21 @@ class AggregateReader:
             return Count(most=1)
         # Text, and not the 1 of COUNTIF, so that the two conditions are two columns and their counts have two names.
         return Count(most=1, column=self._compute(Case((Branch(chosen, ConstantValue("counted")),)), call.alias))
+
+    def _most_values(self, named: Sequence[exp.Expr], written: str) -> Any:  # noqa: ANN401 - checked by `Distinct`
+        """Return the limit on one user's distinct values that a call states; None if a search is to find it.
+
+        `named` are the named arguments of the call, and `written` is its text for messages. The limit n is stated as
+        `contribution_bounds_per_group => (0, n)` or `max_rows_contributed => n`.
+        """
+        if len(named) == 1 and named[0].this.name.lower() == ROWS:
+            return number_of(named[0].args["expression"], ROWS)
+        words = self._bounds(named, written, GROUP_BOUNDS)
+        if words.get("low", 0) != 0:
+            raise InvalidParameter(
+                f"the bounds of {written} are (0, the most distinct values of one user), or AUTO to have it found"
+            )
+        return words.get("high")
 
     def _count_where(self, condition: RowExpression, call: _AggregateCall) -> Statistic:
         """Return the statistic that counts the rows for which `condition` is true.

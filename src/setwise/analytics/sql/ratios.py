@@ -182,18 +182,15 @@ def _united(query: exp.Expr) -> list[exp.Select]:
 
 
 def _distinct_advice(statistic: Statistic, node: exp.Expr) -> str:
-    """Return "; for distinct values, write APPROX_COUNT_DISTINCT(..)" if `statistic` counts these; "" otherwise.
+    """Return "; for distinct values, write COUNT(DISTINCT ..)" if `statistic` counts these; "" otherwise.
 
     The caller adds the text to a sentence that advises to state contribution bounds in both calls of a ratio. `node` is
-    the call that `statistic` stands for. COUNT(DISTINCT x) takes no bounds, so the text names the call that does:
-    APPROX_COUNT_DISTINCT(x, contribution_bounds_per_group => (0, N)).
+    the call that `statistic` stands for. The text names it with bounds: COUNT(DISTINCT x,
+    contribution_bounds_per_group => (0, N)).
     """
     if not isinstance(statistic, Distinct):
         return ""
-    return (
-        f"; for distinct values, write APPROX_COUNT_DISTINCT({argument_of(node)}, contribution_bounds_per_group => "
-        "(0, N))"
-    )
+    return f"; for distinct values, write COUNT(DISTINCT {argument_of(node)}, contribution_bounds_per_group => (0, N))"
 
 
 def argument_text(node: exp.Expr) -> str:

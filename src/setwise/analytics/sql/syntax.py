@@ -63,6 +63,19 @@ class SqlDialect(BigQuery):
                 column = super(BigQueryParser, self)._parse_column()
             return column
 
+        def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
+            """Read one argument of a function, and return its node; DISTINCT and the values after it are one argument.
+
+            In COUNT(DISTINCT x, contribution_bounds_per_group => (0, 3)), sqlglot takes the name before => for a second
+            value of DISTINCT. Here the values end before this name.
+            """
+            argument = super()._parse_lambda(alias)
+            named = self._curr is not None and self._curr.token_type is TokenType.FARROW
+            if named and isinstance(argument, exp.Distinct) and len(argument.expressions) > 1:
+                argument.set("expressions", argument.expressions[:-1])
+                self._retreat(self._index - 2)  # back to the comma before the name
+            return argument
+
 
 def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     """Return (syntax tree, options, whether it is an EXPLAIN) of the SQL statement `text`.

@@ -62,3 +62,14 @@ def distinct_measure(column: str) -> Measure:
     the user has in the group where they have the most.
     """
     return replace(row_measure(column), unique=True)
+
+
+def overlap_measure(column: str) -> Measure:
+    """Return the measure from which a private search learns how many distinct values of `column` users have in common.
+
+    The engine puts the values of each user into a random order, and counts the values by the smallest rank that they
+    have at any user, in the bins of `OverlapMeasurement`.
+    """
+    from setwise.mechanisms.value_overlap import KEPT, RANK_BINS
+
+    return Measure(column=column, distinct=KEPT[-1], by_rank=True, most=RANK_BINS - 1, in_cells=True)

@@ -11,6 +11,7 @@ from sqlglot import exp
 from setwise.analytics.sql.aggregates import has_aggregate, is_aggregate
 from setwise.analytics.sql.clauses import conjunction, set_where
 from setwise.analytics.sql.suggestions.public_joins import left_join_of_released, not_exists_for_not_in
+from setwise.analytics.statistics.statistic import GROUP_BOUNDS
 
 _TEXT_AGGREGATES = (
     "ANY_VALUE", "MODE", "STRING_AGG", "LISTAGG", "GROUP_CONCAT", "ARRAY_AGG", "FIRST_VALUE", "LAST_VALUE", "MIN",
@@ -29,7 +30,7 @@ def close_statements(tree: exp.Expr) -> Iterator[exp.Expr]:
     """
     rewrites = (
         left_join_of_released, not_exists_for_not_in, _without_split, _lateral_values, _united_aggregates,
-        _grouped_subquery, _grouped_window, _without_time_zones, _whole_groups,
+        _grouped_subquery, _grouped_window, _without_time_zones, _whole_groups, _with_limits_on_values,
     )  # fmt: skip
     return (changed for rewrite in rewrites if (changed := rewrite(tree.copy())) is not None)
 
@@ -80,6 +81,27 @@ def _group_keys(select: exp.Expr) -> list[exp.Expr]:
         else:
             keys.append(aliases.get(key.name.lower(), key) if isinstance(key, exp.Column) and not key.table else key)
     return keys
+
+
+def _with_limits_on_values(tree: exp.Expr) -> exp.Expr | None:
+    """Return `tree`, changed in place, with bounds of counts of distinct values that are accepted; None if it has none.
+
+    The call keeps one bound n, the greatest number among its named arguments: contribution_bounds_per_group => (0, n).
+    A call whose named arguments have no number keeps none of them, so that a search finds the bound.
+    """
+    changed = False
+    for call in list(tree.find_all(exp.Anonymous)):
+        named = [each for each in call.expressions if type(each) is exp.Kwarg]
+        plain = [each for each in call.expressions if type(each) is not exp.Kwarg]
+        is_distinct = any(isinstance(each, exp.Distinct) for each in plain) or "DISTINCT" in _function(call)
+        if named and is_distinct:
+            numbers = [each.name for argument in named for each in argument.find_all(exp.Literal)]
+            most = max((int(number) for number in numbers if number.isdecimal()), default=0)
+            pair = exp.Tuple(expressions=[exp.Literal.number(0), exp.Literal.number(most)])
+            bounds = exp.Kwarg(this=exp.Var(this=GROUP_BOUNDS), expression=pair)
+            call.set("expressions", [*plain, bounds] if most else plain)
+            changed = True
+    return tree if changed else None
 
 
 def _without_time_zones(tree: exp.Expr) -> exp.Expr | None:
