@@ -41,3 +41,16 @@ def test_a_top_ten_without_a_bound_names_the_bound_that_shows_all_ten():
         if len(shown) == 10:
             assert shown.hint == ""
         assert len(session.top_k(**ASKED, epsilon=1, delta=1e-6)) == 10
+
+
+def test_users_who_are_in_one_group_by_construction_are_not_said_to_be_left_out():
+    """Users by their number of flights were "at most 1 value is counted for each, so the table's numbers are larger"."""
+    users = "SELECT aircraft, FLOOR(COUNT(*) / 5) * 5 AS n FROM flights GROUP BY aircraft"
+    every = "SELECT destination, COUNT(*) AS n FROM flights GROUP BY destination"
+    with setwise.open(flights(), user="aircraft", name="flights") as session:
+        answer = session.sql(f"SELECT n, COUNT(*) AS users FROM ({users}) GROUP BY n", epsilon=1, delta=1e-6)
+        bounded = session.sql(every, epsilon=1, delta=1e-6, contributions=1)
+    for text in (answer.answer.brief, answer.answer.left_out, answer.answer.measure):
+        assert "left out" not in text
+    assert "left out" in bounded.answer.brief
+    assert re.search(r"groups of about \d+ users are shown with epsilon = 2", answer.answer.hint)

@@ -248,3 +248,18 @@ def test_a_precise_share_of_all_rows_is_not_marked(flights):
     answer = flights.sql("SELECT AVG(CASE WHEN delay >= 0 THEN 1 ELSE 0 END) AS m FROM flights", epsilon=20)
     assert answer.value > 0.99
     assert "unreliable" not in answer.summary
+
+
+def test_counts_and_sums_of_positive_numbers_are_never_negative():
+    """A carrier's miles were -4,662,888, within -8,157,528 and -1,168,248, and a count's interval began at -3,516."""
+    table = pa.table({"who": list(range(100)), "page": ["a", "b"] * 50, "x": [1.0] * 100})
+    count, total = (f"{name}(x, contribution_bounds_per_group => (0, 500))" for name in ("COUNT", "SUM"))
+    asked = f"SELECT page, {count} AS n, {total} AS s FROM t GROUP BY page"
+    with setwise.open(table, user="who", name="t") as session:
+        answers = [session.sql(asked, epsilon=0.1, domain=["a", "b", "c"]) for _ in range(5)]
+    cells = [row[name] for answer in answers for row in answer.rows for name in ("n", "s")]
+    assert min(cell["value"] for cell in cells) == 0
+    for cell in cells:
+        lower, upper = cell["interval"]
+        assert 0 <= lower <= cell["value"] <= upper
+        assert upper > 500, "an interval 0 .. 0 would state that the exact number is 0"

@@ -503,13 +503,13 @@ def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomn
 
 def _statistics_answer(planned: ExecutablePlan, release: GroupRelease) -> PrivateAnswer:
     assert isinstance(planned.mechanism, GroupStatistics)
-    groups = with_reliability(planned.query, planned.mechanism, release)
-    items = tuple(
-        _counted_item(planned.query, label, *estimates)
-        if planned.query.counted is not None
-        else Item(label=_label(planned.query, label), estimates=estimates)
-        for label, estimates in zip(release.labels, groups, strict=True)
-    )
+    if planned.query.counted is None:
+        groups = with_reliability(planned.query, planned.mechanism, release)
+        pairs = zip(release.labels, groups, strict=True)
+        items = tuple(Item(label=_label(planned.query, label), estimates=estimates) for label, estimates in pairs)
+    else:
+        counts = zip(release.labels, release.estimates, strict=True)
+        items = tuple(_counted_item(planned.query, label, *estimates) for label, estimates in counts)
     query = planned.query
     in_rounds = query.domain is None and planned.mechanism.discovery is None  # the groups found are its domain
     note = statistics_note(

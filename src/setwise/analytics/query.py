@@ -95,6 +95,8 @@ class Query:
     - `where` is a condition on the rows to be read, or None.
     - `null_item` is the label of rows whose item is null; None drops these rows.
     - `auto_contributions` is True if a private search finds the bound; `contributions` is then an upper limit for it.
+    - `in_one_group` is True if the rows are known to put every user in at most one group, so that a bound of one group
+      leaves nothing out. Only texts about the answer depend on it.
 
     Raises: `InvalidParameter` if the parameters contradict each other or are out of range.
 
@@ -111,6 +113,7 @@ class Query:
     where: str | None
     null_item: Cell | None
     auto_contributions: bool
+    in_one_group: bool
 
     def __init__(
         self,
@@ -124,6 +127,7 @@ class Query:
         where: str | None = None,
         null_item: Cell | None = None,
         auto_contributions: bool = False,
+        in_one_group: bool = False,
     ) -> None:
         _check_statistics(statistics)
         if k is not None:
@@ -146,6 +150,7 @@ class Query:
             where=where,
             null_item=null_item,
             auto_contributions=auto_contributions or contributions == AUTO,
+            in_one_group=in_one_group,
         )
         if groups:
             _ = self.bounds  # building the planner's record validates the bounds on what one user adds
@@ -378,7 +383,7 @@ class Query:
         Parameters that are None are left out.
         """
         words: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
-        del words["statistics"], words["auto_contributions"]
+        del words["statistics"], words["auto_contributions"], words["in_one_group"]
         if self.auto_contributions:
             words["contributions"] = AUTO
         if self.counted is not None:

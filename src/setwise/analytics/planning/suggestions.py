@@ -118,8 +118,7 @@ def suggest_for_hidden_groups(query: Query, total: Total, *, weighable: bool = F
     for epsilon in _LARGER_EPSILONS:
         better = _lead(query, replace(total, epsilon=epsilon), weighable) if epsilon > total.epsilon else None
         if better is not None and better.above_rank is None and 2 * better.count <= lead.count:
-            rows = " rows" if not better.is_of_users else " users"
-            shown = f"groups of about {better.count:,}{rows} are shown with {_epsilon_in_words(query, epsilon, found)}"
+            shown = f"{better.size_in_words(query)} are shown with {_epsilon_in_words(query, epsilon, found)}"
             return f"{shown}; {_LIST_PUBLIC_GROUPS}{measured}"
     return f"{_LIST_PUBLIC_GROUPS}{measured}"
 
@@ -241,6 +240,15 @@ class _Lead:
         """Return a condition such as "its count is at least 70 above that of rank 13" or "it has at least 70 users"."""
         verb = "it has" if self.is_of_users else "its count is"
         return f"{verb} {self.amount_in_words()}{' users' * self.is_of_users}"
+
+    def size_in_words(self, query: Query) -> str:
+        """Return a phrase such as "groups of about 70 users" or, for sums, "groups whose sum of price is about 70"."""
+        if self.is_of_users or query.per_item == 1:
+            return f"groups of about {self.count:,} users"
+        column = None if query.counted is None else query.counted.column
+        if column is None:
+            return f"groups of about {self.count:,} rows"
+        return f"groups whose sum of {column} is about {self.count:,}"
 
     def amount_in_words(self) -> str:
         """Return a phrase such as "at least 70" or "at least 70 above that of rank 13"."""

@@ -150,7 +150,7 @@ def _limits_groups(query: Query, user: str) -> bool:
     It cannot if the groups are the users themselves, because a user is then in one group, or if the bound is at least
     the number of public groups. `user` is the name of the user column.
     """
-    if query.item is None or query.contributions is None or query.groups == (user,):
+    if query.item is None or query.contributions is None or query.groups == (user,) or query.in_one_group:
         return False
     return query.domain is None or query.contributions < len(query.domain)
 

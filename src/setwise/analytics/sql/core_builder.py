@@ -532,6 +532,7 @@ class CoreBuilder:
         return {
             "item": tuple(each.item for each in self._groups) or None,
             "contributions": self._contributions if self._groups else None,
+            "in_one_group": bool(self._groups) and self._unique_by == frozenset(),
             "domain": (settings.domain or self._declared_domain()) if self._groups else None,
             "where": where,
             "null_item": nulls.pop() if len(nulls) == 1 else None,

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
+from setwise.analytics.statistics.estimates import raise_to_zero
 from setwise.analytics.statistics.parameters import check_column, radius_text, value_text
 from setwise.analytics.statistics.search_measures import row_measure
 from setwise.analytics.statistics.statistic import AUTO, Statistic, bounded_reach
@@ -157,8 +158,8 @@ class Count(Statistic):
         return UsersFound() if self.column is None and self._counts_users else noisy_total(self.measures()[0])
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return `estimate` unchanged: a count is already in users or rows, because counts are not rounded to steps."""
-        return estimate
+        """Return `estimate`, which is already in users or rows, raised to 0 if it is below."""
+        return raise_to_zero(estimate)
 
     @property
     def subject(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.statistics.count import LARGEST_FOUND, total_radius
+from setwise.analytics.statistics.estimates import raise_to_zero
 from setwise.analytics.statistics.parameters import check_column, radius_text
 from setwise.analytics.statistics.search_measures import distinct_measure
 from setwise.analytics.statistics.statistic import Statistic, bounded_reach
@@ -115,18 +116,8 @@ class Distinct(Statistic):
         return NoisyTotal(reach=bounded_reach(self._known_rows), noise=UNIT_NOISE)
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return `estimate`, a noisy number of distinct values, with a value or lower interval end below 0 raised to 0.
-
-        If the value is raised, the upper end of the interval is raised by the same amount. Otherwise an interval below
-        0 would become 0 .. 0, which would state that the exact number is 0.
-        """
-        from setwise.mechanisms.release import Estimate, shown_count
-
-        assert estimate.interval is not None
-        lower, upper = estimate.interval
-        value = shown_count(estimate.value)
-        # If a negative upper end were only raised to 0, the interval would state that the exact number is 0.
-        return Estimate(value=value, interval=(shown_count(lower), upper + value - estimate.value))
+        """Return `estimate`, a noisy number of distinct values, raised to 0 if it is below."""
+        return raise_to_zero(estimate)
 
     @property
     def subject(self) -> str:

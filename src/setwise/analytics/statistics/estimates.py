@@ -28,6 +28,20 @@ def scale_estimate(estimate: "Estimate", origin: Fraction, step: Fraction, round
     )
 
 
+def raise_to_zero(estimate: "Estimate") -> "Estimate":
+    """Return `estimate`, of a number that is at least 0, with a value or a lower interval end below 0 raised to 0.
+
+    If the value is raised, the upper end of the interval is raised by the same amount. Otherwise an interval below 0
+    would become 0 .. 0, which would state that the exact number is 0.
+    """
+    from setwise.mechanisms.release import Estimate, shown_count
+
+    assert estimate.interval is not None
+    lower, upper = estimate.interval
+    value = shown_count(estimate.value)
+    return Estimate(value=value, interval=(shown_count(lower), upper + value - estimate.value))
+
+
 HALF = Fraction(1, 2)
 """The share of the range of possible values that the interval of an unreliable estimate covers."""
 

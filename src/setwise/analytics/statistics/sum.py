@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.statistics.count import noisy_total, total_radius
-from setwise.analytics.statistics.estimates import scale_estimate
+from setwise.analytics.statistics.estimates import raise_to_zero, scale_estimate
 from setwise.analytics.statistics.parameters import (
     Number,
     check_column,
@@ -169,12 +169,13 @@ class Sum(BoundedStatistic):
         return noisy_total(self.measures()[0])
 
     def in_units(self, estimate: "Estimate") -> "Estimate":
-        """Return `estimate` in units of the column.
+        """Return `estimate` in units of the column, raised to 0 if users' own sums are clipped to positive numbers.
 
         Mechanisms compute with whole numbers, so a noisy sum is a number of rounding steps; it is multiplied by the
         step here.
         """
-        return scale_estimate(estimate, Fraction(0), self.clip_bounds.known_step, Fraction(0))
+        scaled = scale_estimate(estimate, Fraction(0), self.clip_bounds.known_step, Fraction(0))
+        return raise_to_zero(scaled) if self.clip_bounds.low >= 0 else scaled
 
     @property
     def subject(self) -> str:
