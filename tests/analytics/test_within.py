@@ -264,3 +264,62 @@ def test_a_refusal_without_bounds_has_the_call_to_write_in_sql(session, call):
     written = re.search(r"or in SQL (\w+\(.*? => \(0, \d+\)(?:, max_rows_contributed => 5)?\))", str(refused.value))
     stated = text.replace(call, written[1])
     assert session.explain(stated, **words).epsilon.upper > 0
+
+
+SIZES = {"large": 3000, "small": 200, "tiny": 20}
+GROUPS = pa.table(
+    {
+        "who": list(range(sum(SIZES.values()))),
+        "page": [name for name, size in SIZES.items() for _ in range(size)],
+        "minutes": [n % 60 for n in range(sum(SIZES.values()))],
+    }
+)
+MISSED = re.compile(r"(\d) of (\d) intervals (?:is|are) wider than the ±3 asked for: the accuracy is planned for means")
+
+
+def half_widths(answer):
+    return [
+        max(each.value - each.interval[0], each.interval[1] - each.value) for item in answer for each in item.estimates
+    ]
+
+
+def test_an_answer_says_which_intervals_missed_the_accuracy_and_which_epsilon_would_do():
+    """Groups of 200 users got intervals of ±11 for --within 3, without a word."""
+    words = {"item": "page", "value": "minutes", "low": 0, "high": 60, "contributions": 1}
+    with setwise.open(GROUPS, user="who", name="t") as session:
+        answer = session.mean(**words, within=3, delta=1e-6, domain=("large", "small"))
+        assert MISSED.search(answer.left_out).groups() == ("1", "2")
+        assert MISSED.search(answer.summary)
+        assert MISSED.search(answer.measure)
+        assert MISSED.search(str(answer))
+        assert MISSED.search(answer.to_csv())
+        assert MISSED.search(str(answer.to_dict()["left_out"]))
+        epsilon = float(re.search(r"About epsilon = (\S+) in place of within = 3 would do for it\.", answer.brief)[1])
+        assert answer.epsilon.upper < epsilon <= 5
+        again = session.mean(**words, epsilon=epsilon, delta=1e-6, domain=("large", "small"))
+        assert 1 < half_widths(again)[1] < 4.5 < half_widths(answer)[1]
+        met = session.mean(**words, within=3, delta=1e-6, domain=("large",))
+        assert "wider" not in met.summary + met.measure + met.left_out
+        tiny = session.mean(**words, within=3, delta=1e-6, domain=("tiny",))
+        assert "No epsilon up to 5 would do: ask for larger groups" in tiny.brief
+
+
+def test_sql_says_which_intervals_missed_the_accuracy():
+    text = "SELECT page, AVG(minutes, contribution_bounds_per_group => (0, 60)) AS m FROM t GROUP BY page"
+    with setwise.open(GROUPS, user="who", name="t") as session:
+        found = session.sql(text, within=3, contributions=1)
+        assert MISSED.search(found.summary)
+        assert MISSED.search(str(found.to_dict()["left_out"]))
+        other = text.replace("60)", "59)")
+        both = session.sql(f"{text} UNION ALL {other}", within=3, contributions=1, epsilon=5)
+        assert MISSED.search(both.summary)
+        assert "in place of within" not in both.summary
+
+
+def test_an_interval_that_reaches_further_down_is_told_from_one_of_a_small_group():
+    with setwise.open(GROUPS, user="who", name="t") as session:
+        answer = session.top_k(item="page", k=1, within=10, contributions=1, delta=1e-6)
+        wide = answer.items[0].count - answer.items[0].interval[0] > 10
+        assert ("reach further down" in answer.left_out) == wide
+        assert "1,000 users" not in answer.left_out
+        assert "asked for" not in session.count(within=10).summary

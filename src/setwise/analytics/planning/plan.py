@@ -38,6 +38,7 @@ from setwise.analytics.planning.bounds_search import (
 )
 from setwise.analytics.planning.charges import Charge, promise_within
 from setwise.analytics.planning.expected_error import releases_of, statistics_error, statistics_in_words
+from setwise.analytics.planning.missed_accuracy import AccuracyTarget
 from setwise.analytics.planning.remembered import plan, plan_statistics
 from setwise.analytics.present.order import Axis, axis_of, columns_in_utc
 from setwise.analytics.query import Query
@@ -180,6 +181,7 @@ class ExecutablePlan:
       which a user counts); None if the query states all bounds.
     - `largest_group` is an estimate of the count of the largest group, from the noisy numbers of a search that ran
       before; None if there is no estimate.
+    - `target` is the accuracy that the question asked for in place of an epsilon; None if it stated its budget.
     """
 
     query: Query
@@ -195,6 +197,7 @@ class ExecutablePlan:
     total: Total | None = None
     search: "BoundsSearch | None" = None
     largest_group: float | None = None
+    target: AccuracyTarget | None = None
 
     def at_version(self, version: str) -> "ExecutablePlan":
         """Return the same plan for the version `version` of a Delta or Iceberg table with the same columns.
