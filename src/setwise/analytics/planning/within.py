@@ -65,7 +65,7 @@ def _with_target(executable: ExecutablePlan, accuracy: Within) -> ExecutablePlan
     radii = planned_radii(executable.query, mechanism) if isinstance(mechanism, GroupStatistics) else ()
     target = AccuracyTarget(
         within=accuracy.within,
-        query=executable.query,
+        query=replace(executable.query, where=None),  # on which no half-width depends
         total=executable.total,
         radii=radii,
         weighable=executable.rounds is not None,
