@@ -252,18 +252,41 @@ def test_what_a_refused_accuracy_proposes_is_answered(session, words, epsilon):
 
 
 @pytest.mark.parametrize(
-    "call",
-    ["AVG(minutes)", "SUM(minutes)", "STDDEV(minutes)", "MEDIAN(minutes)", "COUNT(*)", "COUNT(DISTINCT minutes)"],
+    "text",
+    [
+        *(
+            f"SELECT page, {call} AS m FROM t GROUP BY page"
+            for call in ("AVG(minutes)", "SUM(minutes)", "STDDEV(minutes)", "MEDIAN(minutes)", "COUNT(*)")
+        ),
+        "SELECT COUNT(DISTINCT minutes) AS n FROM t",
+        "SELECT page, AVG(minutes) FROM t GROUP BY page HAVING AVG(minutes) > 3 ORDER BY 2",
+        "SELECT AVG(n) FROM (SELECT who, COUNT(*) AS n FROM t GROUP BY who)",
+        "SELECT page, COUNT(DISTINCT who) FROM t GROUP BY page",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (within = 2) SUM(minutes) FROM t",
+        "SELECT 'a' AS name, SUM(minutes) FROM t UNION ALL SELECT 'b', AVG(minutes) FROM t WHERE page <> 'AVG(1)'",
+    ],
 )
-def test_a_refusal_without_bounds_has_the_call_to_write_in_sql(session, call):
-    """It asked for --low and --high, which `setwise sql` does not have."""
-    text = f"SELECT page, {call} AS m FROM t GROUP BY page"
-    words = {"within": 1000, "contributions": 2, "delta": 1e-6}
+@pytest.mark.parametrize("within", [2, 1000])
+def test_a_refusal_without_bounds_ends_with_a_statement_that_is_answered(session, text, within):
+    """It asked for --low and --high, which `setwise sql` does not have, and had no statement to paste."""
+    words = {} if "OPTIONS" in text else {"within": within}
     with pytest.raises(InvalidParameter, match="depends on the bounds found") as refused:
-        session.explain(text, **words)
-    written = re.search(r"or in SQL (\w+\(.*? => \(0, \d+\)(?:, max_rows_contributed => 5)?\))", str(refused.value))
-    stated = text.replace(call, written[1])
-    assert session.explain(stated, **words).epsilon.upper > 0
+        session.explain(text, **words, delta=1e-6)
+    proposed = dict(refused.value.proposed)
+    statement = proposed.pop("statement")
+    assert str(refused.value).endswith(f"; write: {statement}")
+    assert all(f"{name} = {value}" in str(refused.value) for name, value in proposed.items())
+    words |= {name: float(value) if name == "within" else int(value) for name, value in proposed.items()}
+    assert session.explain(statement, **words, delta=1e-6).epsilon.upper <= 1.001
+    assert "COUNT(*)" in statement or "FROM (SELECT" not in text  # nothing is written into the subquery of each user
+
+
+def test_a_statement_that_leaves_a_bound_to_be_found_itself_is_refused_as_before(session):
+    text = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = AUTO) page, COUNT(*) FROM t GROUP BY page"
+    )
+    with pytest.raises(InvalidParameter, match=r"leave within out$"):
+        session.explain(text, within=3)
 
 
 SIZES = {"large": 3000, "small": 200, "tiny": 20}

@@ -451,7 +451,7 @@ class Session(Askable):
         may have after FROM, or None. Everything that is wrong with the statement is raised here, before anything is
         charged.
         """
-        from setwise.analytics.sql_question import with_fitting_statement
+        from setwise.analytics.sql_question import refuse_open_bounds, with_fitting_statement
 
         def schema_of(table: str) -> Schema:
             if table not in self._beside.all:
@@ -463,6 +463,7 @@ class Session(Askable):
             question = self._sql_question(text, words, called)
             if not all(core.fits_kinds for core in question.statement.cores):
                 question.plan()  # which names the column and its type
+            refuse_open_bounds(text, words, lambda other, beside: self._sql_question(other, beside, called))
             return question
 
     def _sql_question(self, text: str, words: SqlWords, called: str | None) -> "SqlQuestion":

@@ -26,7 +26,7 @@ from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
 from setwise.cli.sql_refusals import no_user, refused_by_type, schema_of, table_path
-from setwise.errors import InvalidParameter, UnknownAccount, UnsuitableTable
+from setwise.errors import BadRequest, InvalidParameter, Unattainable, UnknownAccount, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
@@ -67,9 +67,17 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
         columns = words["value"].split(",") if kind == "distinct" else []
         if len(columns) > 1 and words["value"] not in opened.schema.names:
             raise SeveralValues([name.strip() for name in columns], common.table)
+        stated = dict(words)
         words, spent = opened.with_defaults(kind, words, _budget_words(common))
         query, budget = SHAPES[kind](**words), opened.budget(spent)
-        session = opened.for_question(query, budget)
+        try:
+            session = opened.for_question(query, budget)
+            if common.within is not None:
+                session.plan(query, budget)
+        except InvalidParameter as error:
+            if error.needs_bounds:
+                raise _with_example_bounds(error, opened, kind, stated, query, common) from None
+            raise
         _note_types(opened, session.types)
         _note_unread_cells(common, " ".join(map(str, words.values())), session.types)
         if common.preview:
@@ -82,6 +90,52 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
         title = f"{question_in_words(query.to_dict(), session.unit)}, {table}"
         answer.plot(common.plot, title=title, groups=query.groups)
     _show(answer, status, common)
+
+
+_MOST_WIDTHS = 12
+"""The most accuracies that are tried for a proposal, each at most twice as wide as the one before it."""
+
+
+def _with_example_bounds(
+    error: InvalidParameter,
+    session: "Session",
+    kind: str,
+    words: "dict[str, Any]",
+    query: "Query",
+    common: CommonOptions,
+) -> InvalidParameter:
+    """Return an error like `error`, which refuses an accuracy because bounds are open, with options for example bounds.
+
+    If no epsilon that may be spent reaches the accuracy with these bounds, a wider accuracy is proposed, too.
+
+    - `session` is the session on the table, and `common` are the options that all questions share.
+    - `kind` is the kind of query and `words` are its stated parameters by name, of which `query` was made.
+    """
+    options_by_name = parameters_of(SHAPES[kind])
+    proposed: dict[str, str | None] = {"contributions": "1"} if query.auto_contributions else {}
+    if any(statistic.finds_clip for statistic in query.statistics):
+        proposed |= {"bounds": None} if "bounds" in options_by_name else {}
+        proposed |= {"low": "0", "high": "100"} if "low" in options_by_name else {"per_item": "100"}
+    if any(statistic.finds_rows for statistic in query.statistics):
+        proposed["per_user" if "per_user" in options_by_name else "per_item"] = "5"
+    changed = {**words, **{name: None if value is None else int(value) for name, value in proposed.items()}}
+    spent = _budget_words(common)
+    for _ in range(_MOST_WIDTHS):
+        try:
+            filled, budget = session.with_defaults(kind, changed, spent)
+            other = SHAPES[kind](**filled)
+            session.for_question(other, session.budget(budget)).plan(other, session.budget(budget))
+        except Unattainable as wider:
+            half_width = wider.proposed.get("within") or f"{2 * (spent['within'] or 1):g}"
+            proposed["within"], spent = half_width, {**spent, "within": float(half_width)}
+        except BadRequest:
+            return error
+        else:
+            return InvalidParameter(
+                "how close an answer is depends on the bounds found: state them, or leave --within out; this example "
+                "has bounds to be replaced by what is known of the table"
+            ).proposing(proposed)
+    return error
 
 
 def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared

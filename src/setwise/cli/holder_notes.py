@@ -14,12 +14,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import pairwise
 from pathlib import Path
 from shlex import join, quote, split
 from typing import TYPE_CHECKING
 
+from setwise.cli.proposed_command import command_words
 from setwise.cli.sql_refusals import with_near_column, without_other_files
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
@@ -48,9 +48,6 @@ _QUESTION_OPTIONS = frozenset(
     }
 )
 """The options of questions, each with a value, that `setwise sql` does not have, or means otherwise (--table)."""
-
-command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
-"""The words of the command that runs, from the name of the command on."""
 
 _FLAGS = frozenset({"--header", "--no-header"})
 _VALUED = frozenset(

@@ -56,7 +56,7 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
         f"{_SURE} intervals within ±{float(accuracy.within):g} take epsilon {float(price):g}, and {limit}{default}; "
         f"give epsilon {float(price):g} as well, or an accuracy of {attainable}, "
         f"which epsilon {float(ceiling):g} pays for"
-    )
+    ).proposing({"within": _radius_text(radius)})
 
 
 def _with_target(executable: ExecutablePlan, accuracy: Within) -> ExecutablePlan:
@@ -84,9 +84,11 @@ def widest_radius(executable: ExecutablePlan) -> Fraction:
     mechanism = executable.mechanism
     if executable.search is not None:
         missing = open_bounds(executable.search.search.query)
-        raise InvalidParameter(
+        refusal = InvalidParameter(
             f"how close an answer is depends on the bounds found: give {' and '.join(missing)}, or leave within out"
         )
+        refusal.needs_bounds = True
+        raise refusal
     if not isinstance(mechanism, GroupStatistics):
         radius = executable.plan.error.radius
         if radius is None:
