@@ -21,7 +21,7 @@ from setwise.analytics.sql.free.public_values import PublicValue, public_value
 from setwise.analytics.sql.result import SqlAnswer
 from setwise.analytics.sql.statement import Statement
 from setwise.analytics.sql.suggestions.example_bounds import states_option, with_example_bounds, with_option
-from setwise.errors import BadRequest, InvalidParameter, Unattainable
+from setwise.errors import BadRequest, BudgetExhausted, InvalidParameter, Unattainable
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.planning.request import Total
 
@@ -95,6 +95,22 @@ class StatementSession(Protocol):
         """Return the session on `source`, the private rows that a SELECT reads (a table, joins, derived columns)."""
         ...
 
+    def shortage_of(self, plan: Plan, budget: AskedBudget, replan: Callable[[Total], Plan]) -> str | None:
+        """Return a text that says what the account lacks to pay for `plan`; None if it can pay, or if no account pays.
+
+        `plan` is a plan within `budget`, and `replan` returns the plan of the same statement within another budget.
+        """
+        ...
+
+    def exhausted(
+        self, shortage: str, budget: AskedBudget, plan: Plan, replan: Callable[[Total], Plan]
+    ) -> BudgetExhausted:
+        """Return the error that refuses `plan` with the sentence `shortage`, and suggests a budget if one would fit.
+
+        `plan` is a plan within `budget`, and `replan` returns the plan of the same statement within another budget.
+        """
+        ...
+
     def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Run the SELECTs `parts` of a statement, charged once under `key`, and return their answers as one answer.
 
@@ -136,7 +152,9 @@ class SqlQuestion:
 
     def shortage(self, plan: Plan) -> str | None:
         """Return a text that says what the account lacks to pay for `plan`; None if it can pay or no account pays."""
-        return self.sessions[-1].shortage(self.statement.query, self.budget, plan)
+        if len(self.sessions) == 1:
+            return self.sessions[0].shortage(self.statement.query, self.budget, plan)
+        return self.session.shortage_of(plan, self.budget, lambda other: self._joint_plan(other).plan)
 
     def ask(self, key: str | None = None) -> SqlAnswer:
         """Charge and run the SELECTs that aggregate private rows, and return the result.
@@ -146,12 +164,18 @@ class SqlQuestion:
         if len(self.sessions) == 1:
             answer = self.sessions[0].ask(self.statement.query, self.budget, key=key)
         else:
-            answer = first_payable(
-                self.budget,
-                lambda tried: self._ask_within(tried, key),
-                self.session.account_status,
-                lambda tried: self._joint_plan(tried).plan.uses,
-            )
+            try:
+                answer = first_payable(
+                    self.budget,
+                    lambda tried: self._ask_within(tried, key),
+                    self.session.account_status,
+                    lambda tried: self._joint_plan(tried).plan.uses,
+                )
+            except BudgetExhausted as refused:
+                plan = self._joint_plan(self.budget).plan
+                raise self.session.exhausted(
+                    str(refused), self.budget, plan, lambda other: self._joint_plan(other).plan
+                ) from None
         return self.statement.result(answer, self.public)
 
     def _ask_within(self, budget: AskedBudget, key: str | None) -> PrivateAnswer:

@@ -21,12 +21,12 @@ import typer
 
 from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
-from setwise.cli.account_output import account_advice
+from setwise.cli.account_output import account_advice, another_account
 from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
 from setwise.cli.sql_refusals import no_user, refused_by_type, schema_of, table_path
-from setwise.errors import BadRequest, InvalidParameter, Unattainable, UnknownAccount, UnsuitableTable
+from setwise.errors import BadRequest, BudgetExhausted, InvalidParameter, Unattainable, UnknownAccount, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
@@ -342,6 +342,7 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
     The options `common` name the ledger and the account.
     Raises: `UnknownAccount` if the ledger does not exist, or has no account of that name. If the account may not pay
     for the table, but an account of the table's dataset may, the error of the `with` block also says what to paste.
+    An error because the account is nearly empty says how to open another one.
     """
     if common.account is None:
         yield None
@@ -353,8 +354,16 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
         command = opening_command(common.account, url)
         raise UnknownAccount(f"there is no ledger at {url!r}; this opens one, with the account: {command}")
     with Ledger.open(url) as ledger:
+        account = ledger.account(common.account)
         try:
-            yield ledger.account(common.account)
+            yield account
+        except BudgetExhausted as error:
+            another = another_account(ledger, account.status(), common.ledger or "")
+            if another is None:
+                raise
+            name, command = another
+            message = f"{error}; this opens another account: {command}"
+            raise BudgetExhausted(message).proposing({"account": name}) from None
         except InvalidParameter as error:
             if not error.needed_dataset:
                 raise

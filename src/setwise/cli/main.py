@@ -18,9 +18,10 @@ from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
 from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.proposed_command import (
     command_words,
+    password_left_out,
     statement_word,
     with_proposed_command,
-    without_known_ledger,
+    with_usable_addresses,
     without_passwords,
 )
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
@@ -93,7 +94,9 @@ class _Once(GroupedHelp):
         """
         # A SQL statement that begins with a comment is no option: a space before it makes it an argument.
         args = [f" {word}" if _SQL_COMMENT.match(word) else word for word in args]
-        command_words.set((*ctx.command_path.split()[1:], *without_passwords(args)))
+        shown = without_passwords(args)
+        command_words.set((*ctx.command_path.split()[1:], *shown))
+        password_left_out.set(shown != tuple(args))
         values, unknown, parsed = self.make_parser(ctx).parse_args(args=list(args))
         statement_word.set(str(values.get("query") or ""))
         for flag, word in pairwise(args):
@@ -260,7 +263,7 @@ def main() -> None:
 
         is_report = command_words.get()[:1] == ("run",)  # a report has entries, not options
         message = str(error) if is_report else with_proposed_command(with_option_names(str(error)), error.proposed)
-        _fail(without_known_ledger(message), error.exit_code)
+        _fail(with_usable_addresses(message), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", _INTERRUPTED)
     except OSError as error:  # only writing the output raises it here: other files have their own messages

@@ -16,6 +16,9 @@ command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default
 statement_word: ContextVar[str] = ContextVar("statement_word", default="")
 """The word of `command_words` that is the SQL statement or, after @, its file; "" for a command without a statement."""
 
+password_left_out: ContextVar[bool] = ContextVar("password_left_out", default=False)
+"""Whether a word of the command line has a password that `command_words` leaves out."""
+
 _ADDRESS = re.compile(r"(--[\w-]+=|[\w.]+=)?([a-z][\w+.-]*://\S+)")
 """A word of a command line that is an address such as postgresql://host/db, or an option or a name with an address."""
 
@@ -78,12 +81,17 @@ def _with_parameter(words: Sequence[str], name: str, value: str | None) -> tuple
     return (*kept, *([] if value is None else [option, value]))
 
 
-def without_known_ledger(message: str) -> str:
-    """Return `message` with commands that leave out --ledger, if $SETWISE_LEDGER names a ledger on a server.
+def with_usable_addresses(message: str) -> str:
+    """Return the error `message`, whose commands name servers without passwords, so that the commands can be used.
 
-    The variable may contain a password, which the command line then does not need again. Nothing changes if the command
-    that runs has the option --ledger.
+    If $SETWISE_LEDGER names a ledger on a server, commands leave out --ledger, so that they need no password. This does
+    not change the message of a command that was called with --ledger. If the command that runs has an address with a
+    password, and a command in the message has an address, the message says that the password is left out.
     """
     named = any(word == "--ledger" or word.startswith("--ledger=") for word in command_words.get())
-    is_server = "://" in os.environ.get("SETWISE_LEDGER", "")
-    return _SERVER_LEDGER.sub("", message) if is_server and not named else message
+    if "://" in os.environ.get("SETWISE_LEDGER", "") and not named:
+        return _SERVER_LEDGER.sub("", message)
+    shows_address = "://" in message.partition("setwise ")[2]
+    return (
+        f"{message} (with the password, which is not shown)" if password_left_out.get() and shows_address else message
+    )
