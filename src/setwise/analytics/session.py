@@ -432,7 +432,7 @@ class Session(Askable):
         if question.statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview, in Python with session.explain")
         joins = [core.source.joins for core in question.statement.cores]
-        cast("Session", question.session)._state.warn_of_text(text, joins)
+        cast("Session", question.session)._state.warn_of_text(text, joins, question.statement.null_sums)
         return question.ask(key)
 
     def explain(self, text: str, *, called: str | None = None, **words: Unpack[SqlWords]) -> Plan:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
     from setwise.analytics.sql.result import SqlAnswer
+    from setwise.analytics.tables.null_sums import NullSum
     from setwise.ledger.account import Account
     from setwise.ledger.status import AccountStatus
 
@@ -179,7 +180,16 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         question = session.ask_sql(text, {**words, **_budget_words(common)}, statement.table)
         entry = None if catalog is None else catalog.table(source)
         _note_types(session, question.types)
-        _note_unread_cells(common, text, question.types, joined, entry, dict.fromkeys(private, statement.user), joins)
+        _note_unread_cells(
+            common,
+            text,
+            question.types,
+            joined,
+            entry,
+            users=dict.fromkeys(private, statement.user),
+            joins=joins,
+            null_sums=statement.null_sums,
+        )
         if common.preview or question.statement.explain:
             plan = question.plan()
             queries = [core.query for core in question.statement.cores]
@@ -232,6 +242,7 @@ def _note_unread_cells(
     entry: "CatalogTable | None" = None,
     users: Mapping[str, str] | None = None,
     joins: "Sequence[Sequence[Join]]" = (),
+    null_sums: "Sequence[NullSum]" = (),
 ) -> None:
     """Print to standard error how many cells that the question needs cannot be parsed, and which options would help.
 
@@ -243,6 +254,7 @@ def _note_unread_cells(
       options in `common`
     - `users`: the user columns of joined private tables, by table name
     - `joins`: the joins of each SELECT, whose keys are compared
+    - `null_sums`: sums of columns that are null in rows where one of the columns is empty
 
     Nothing is printed with --no-scan, or if the engine is not DuckDB. Raises: `UnsuitableTable`, except for a preview,
     if so much would be skipped or misread that the answer would be of no use (see `note_unread_cells`).
@@ -271,7 +283,7 @@ def _note_unread_cells(
         user=common.user,
     )
     tables = joined_tables(joined or {}, types, users or {})
-    note_unread_cells(first, tables, question, free=common.preview, joins=joins)
+    note_unread_cells(first, tables, question, free=common.preview, joins=joins, null_sums=null_sums)
 
 
 def _budget_words(common: CommonOptions) -> "BudgetWords":

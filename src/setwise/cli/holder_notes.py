@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.joins import Join
     from setwise.analytics.schema import Kind
     from setwise.analytics.tables.check import TableCheck
+    from setwise.analytics.tables.null_sums import NullSum
     from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, TableToScan
 
 _QUESTION_OPTIONS = frozenset(
@@ -177,7 +178,7 @@ class UnreadableCells(UnsuitableTable):
         self.notes = tuple(notes)
 
 
-def _advice(
+def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
     source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str, notes: "Sequence[ScanNote]", message: str
 ) -> str:
     """Return advice to add to a refusal: which options the CSV file `source` needs, and a command with these options.
@@ -205,6 +206,10 @@ def _advice(
         commands.append(wrapped)
     comparisons = dict(note.comparison for note in notes if note.comparison is not None)
     asked = _with_constants([_with_comparisons(word, comparisons) for word in command_words.get()], notes)
+    asked = _with_rewritten(asked, notes)
+    if notes and all(note.rewritten is not None for note in notes):  # the file itself is read well
+        is_new = asked != command_words.get() and not any("\n" in word for word in asked)
+        return f"or ask again with: setwise {join(asked)}" if is_new else ""
     # A command that would be refused for these notes again is never returned. A readable copy of the file, and a column
     # of words that is compared with one of them, are not refused again.
     if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
@@ -436,6 +441,13 @@ def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
     return word
 
 
+def _with_rewritten(words: Sequence[str], notes: "Sequence[ScanNote]") -> tuple[str, ...]:
+    """Return the command-line `words` with the expressions that `notes` propose in place of those in the statement."""
+    for written, instead in [note.rewritten for note in notes if note.rewritten is not None]:
+        words = [word.replace(written, instead) for word in words]
+    return tuple(words)
+
+
 def _with_constants(
     words: Sequence[str], notes: "Sequence[ScanNote]", csv: "CsvOptions | None" = None
 ) -> tuple[str, ...]:
@@ -579,6 +591,7 @@ def note_unread_cells(
     *,
     free: bool,
     joins: "Sequence[Sequence[Join]]" = (),
+    null_sums: "Sequence[NullSum]" = (),
 ) -> None:
     """Print to standard error how many lines and cells of tables a question cannot read, and which options help.
 
@@ -587,11 +600,13 @@ def note_unread_cells(
     - `question`: the text of the question; only columns whose names occur in it are checked
     - `free`: True for a preview, which is never refused
     - `joins`: the joins of each SELECT, whose keys are compared
+    - `null_sums`: sums of columns that are null in rows where one of the columns is empty
 
     Raises: `UnsuitableTable` unless `free`, if so much would be skipped or misread that the answer would be of no use:
     for example, if at most half of a column's cells can be read, if no key of a join meets a row, if milliseconds are
     read as seconds, or if dates that do not begin with the year are compared as text.
     """
+    from setwise.analytics.tables.null_sums import null_sum_notes
     from setwise.analytics.tables.unmet_values import join_notes, text_notes
     from setwise.analytics.tables.unread_cells import unread_cells
 
@@ -601,6 +616,7 @@ def note_unread_cells(
         for each in dict.fromkeys(map(tuple, joins)):
             found += [(first, note) for note in join_notes(first, joinable, each)]
         found += text_notes(tables, question)
+        found += null_sum_notes(tables, null_sums)
     refusals, refused_notes = [], []
     for table, note in found:
         remedy = table.remedy if "--" in note.text else ""

@@ -184,6 +184,8 @@ class ScanNote:
     - `choices` are several commands in place of `copy_command`, one for each meaning that the cells may have.
     - `compared` is (column, kind, grammar) if the query compares a text column by order whose cells are numbers or
       dates. The column is to be read as the kind, and its constants are written as the grammar says.
+    - `rewritten` is (expression, other expression) if the query should have the other expression in its place, as
+      COALESCE(debit, 0) - COALESCE(credit, 0) for debit - credit.
     """
 
     text: str
@@ -195,3 +197,4 @@ class ScanNote:
     options: tuple[str, ...] = ()
     choices: tuple[CopyCommand, ...] = ()
     compared: tuple[str, Kind, CellGrammar] | None = None
+    rewritten: tuple[str, str] | None = None

@@ -32,7 +32,7 @@ _MOST_TEXTS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class OpenedTable:
     """A table that a question joins, opened to look up its keys.
 
     - `scanned` says where the table is and how its cells are to be read.
@@ -55,12 +55,12 @@ def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Se
     - `joinable` has the tables that may be joined, by name.
     """
     notes = []
-    opened = {"": _open(main, {})}
+    opened = {"": open_to_scan(main, {})}
     for join in joins:
         if join.table not in joinable:
             continue
         scanned = joinable[join.table]
-        joined = _open(scanned, {})
+        joined = open_to_scan(scanned, {})
         # Keys that a subquery computed are no cells of a file.
         is_computed = join.rows and any(key.joined != main.user for key in join.keys)
         pairs = [_pair(opened, key.earlier, key.column) for key in join.keys]
@@ -70,7 +70,7 @@ def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Se
             earlier = opened[name]
             part = JoinInput(name=name, schema=earlier.schema, private=True)
             types = {} if scanned.user is not None else types_of_keys(join, [part], joined.schema)
-            joined = _open(scanned, types) if types else joined
+            joined = open_to_scan(scanned, types) if types else joined
             columns = [(key.column, key.joined) for key in join.keys]
             if all(key.joined in joined.schema.names for key in join.keys):
                 notes += _notes_of_join(join, earlier, joined, columns)
@@ -78,7 +78,7 @@ def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Se
     return notes
 
 
-def _pair(opened: Mapping[str, _Opened], named: str | None, column: str) -> tuple[str | None, str]:
+def _pair(opened: Mapping[str, OpenedTable], named: str | None, column: str) -> tuple[str | None, str]:
     """Return (name, column), where `name` is the first of the `opened` tables that has the key `column`, or None.
 
     `named` is the table that the join condition names, or None if it names none. If it names one, only this table is
@@ -92,7 +92,7 @@ def _pair(opened: Mapping[str, _Opened], named: str | None, column: str) -> tupl
     return (candidates[0] if candidates else None), column  # USING compares a column that the joined tables share
 
 
-def _open(scanned: TableToScan, types: Mapping[str, Kind]) -> _Opened:
+def open_to_scan(scanned: TableToScan, types: Mapping[str, Kind]) -> OpenedTable:
     """Return the table `scanned`, opened as a question reads it, with its columns converted to the declared kinds.
 
     `types` has further kinds by column name, such as those that the question needs. A declared kind takes precedence.
@@ -107,10 +107,12 @@ def _open(scanned: TableToScan, types: Mapping[str, Kind]) -> _Opened:
     kinds = {name: kind for name, kind in {**types, **described}.items() if name in names}
     table = duckdb_table(scanned.source, scanned.table_name, kinds, csv)
     with scanning(table) as connection, connection.cursor() as cursor:
-        return _Opened(scanned, table, table.describe(cursor))
+        return OpenedTable(scanned, table, table.describe(cursor))
 
 
-def _notes_of_join(join: Join, earlier: _Opened, joined: _Opened, columns: Sequence[tuple[str, str]]) -> list[ScanNote]:
+def _notes_of_join(
+    join: Join, earlier: OpenedTable, joined: OpenedTable, columns: Sequence[tuple[str, str]]
+) -> list[ScanNote]:
     """Return a list with one note if keys of `join` have no equal key in the table `joined`; [] if all have one.
 
     - `earlier` is the table, before the join in the statement, whose keys are looked up in `joined`.
@@ -144,7 +146,7 @@ def _notes_of_join(join: Join, earlier: _Opened, joined: _Opened, columns: Seque
 
 
 def _near_note(
-    join: Join, earlier: _Opened, joined: _Opened, columns: tuple[str, str], near: "NearKeys", keys: str
+    join: Join, earlier: OpenedTable, joined: OpenedTable, columns: tuple[str, str], near: "NearKeys", keys: str
 ) -> ScanNote:
     """Return a note that refuses `join`, because keys of its two tables differ only in spelling, such as 7 and 007.
 
@@ -184,7 +186,7 @@ def _near_note(
     return ScanNote(made, mostly_unreadable=True, copy_command=whole, copies=copies)
 
 
-def _copy(opened: _Opened, column: str, value: str, is_visible: bool) -> str:
+def _copy(opened: OpenedTable, column: str, value: str, is_visible: bool) -> str:
     """Return a shell command that writes a copy of a table's file in which keys are spelled alike, such as 7 for 007.
 
     If a description file stands beside the table's file, the command copies it, too. The result is "" if no command can
@@ -226,7 +228,7 @@ def text_notes(tables: Sequence[TableToScan], question: str) -> list[tuple[Table
     found: dict[tuple[str, str], list[tuple[TableToScan, ScanNote]]] = {}
     present = set()
     for scanned in tables if "'" in question else ():
-        opened = _open(scanned, {})
+        opened = open_to_scan(scanned, {})
         texts = {
             column.name: compared
             for column in opened.schema
