@@ -587,17 +587,16 @@ def joined_tables(
 def note_unread_cells(
     first: "TableToScan",
     joinable: "Mapping[str, TableToScan]",
-    question: str,
-    *,
+    *questions: str,
     free: bool,
     joins: "Sequence[Sequence[Join]]" = (),
     null_sums: "Sequence[NullSum]" = (),
 ) -> None:
-    """Print to standard error how many lines and cells of tables a question cannot read, and which options help.
+    """Print to standard error how many lines and cells of tables questions cannot read, and which options help.
 
-    - `first`: the first table of the question
-    - `joinable`: the tables that the question joins, by name
-    - `question`: the text of the question; only columns whose names occur in it are checked
+    - `first`: the first table of the questions
+    - `joinable`: the tables that the questions join, by name
+    - `questions`: the text of each question; only columns whose names occur in one are checked
     - `free`: True for a preview, which is never refused
     - `joins`: the joins of each SELECT, whose keys are compared
     - `null_sums`: sums of columns that are null in rows where one of the columns is empty
@@ -611,11 +610,12 @@ def note_unread_cells(
     from setwise.analytics.tables.unread_cells import unread_cells
 
     tables = [first, *joinable.values()]
-    found = [(table, note) for table in tables for note in unread_cells(table, question)]
+    found = [(table, note) for table in tables for note in unread_cells(table, " ".join(questions))]
     if all(not note.mostly_unreadable for _, note in found):  # keys and texts of cells that cannot be read say nothing
         for each in dict.fromkeys(map(tuple, joins)):
             found += [(first, note) for note in join_notes(first, joinable, each)]
-        found += text_notes(tables, question)
+        texts = {note.text: (table, note) for question in questions for table, note in text_notes(tables, question)}
+        found += texts.values()
         found += null_sum_notes(tables, null_sums)
     refusals, refused_notes = [], []
     for table, note in found:

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from setwise.analytics.schema import Kind, Schema
-from setwise.analytics.tables.null_sums import NullSum
-
-_NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.TEXT})
-"""Kinds of columns that may be added up; columns of text are read as numbers if a statement adds them up."""
+from setwise.analytics.tables.null_sums import ADDED_KINDS, NullSum
 
 
 def nullable_sums(tree: exp.Expr, text: str) -> tuple[NullSum, ...]:
@@ -42,7 +39,9 @@ def nullable_sums(tree: exp.Expr, text: str) -> tuple[NullSum, ...]:
 def of_numbers(sums: tuple[NullSum, ...], schema: Schema) -> tuple[NullSum, ...]:
     """Return those of `sums` whose columns are all columns of numbers, or of text, in the table's `schema`."""
     kinds = {column.name.lower(): column.kind for column in schema}
-    return tuple(each for each in sums if all(kinds.get(name.lower(), Kind.OTHER) in _NUMBERS for name in each.columns))
+    return tuple(
+        each for each in sums if all(kinds.get(name.lower(), Kind.OTHER) in ADDED_KINDS for name in each.columns)
+    )
 
 
 def _outer(node: exp.Expr) -> exp.Expr | None:

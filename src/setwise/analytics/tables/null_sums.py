@@ -8,10 +8,11 @@ the data holder; the note below an answer says only what the statement says.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.analytics.schema import Kind
+from setwise.analytics.schema import Column, Kind
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
 
-_NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL})
+ADDED_KINDS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.TEXT})
+"""Kinds of columns that may be added up; a column of text is one of a CSV file whose type is not declared."""
 _REFUSED = 0.9
 """The share of rows in which a sum is null from which on the question is refused, because its answer would be noise."""
 
@@ -52,11 +53,14 @@ def null_sum_notes(tables: Sequence[TableToScan], null_sums: Sequence[NullSum]) 
 
     notes = []
     for scanned in tables if null_sums else ():
-        opened = open_to_scan(scanned, {})
-        numbers = {column.name.lower(): column.name for column in opened.schema if column.kind in _NUMBERS}
-        found = [each for each in null_sums if all(name.lower() in numbers for name in each.columns)]
-        columns = [[numbers[name.lower()] for name in each.columns] for each in found]
-        rows, counts = count_partly_filled(opened.table, columns) if found else (0, [])
+        kinds = {column.name.lower(): column for column in open_to_scan(scanned, {}).schema}
+        found = [each for each in null_sums if all(_is_added(kinds.get(name.lower())) for name in each.columns)]
+        columns = [[kinds[name.lower()] for name in each.columns] for each in found]
+        # Columns of text are read as numbers, because the statement adds them up.
+        texts = {column.name: Kind.FLOAT for each in columns for column in each if column.kind is Kind.TEXT}
+        table = open_to_scan(scanned, texts).table
+        names = [[column.name for column in each] for each in columns]
+        rows, counts = count_partly_filled(table, names) if found else (0, [])
         for each, count in zip(found, counts, strict=True):
             if count:
                 text = (
@@ -67,3 +71,8 @@ def null_sum_notes(tables: Sequence[TableToScan], null_sums: Sequence[NullSum]) 
                 note = ScanNote(text, mostly_unreadable=count >= _REFUSED * rows, rewritten=rewritten)
                 notes.append((scanned, note))
     return notes
+
+
+def _is_added(column: Column | None) -> bool:
+    """Return whether `column` can be an operand of a sum; False for None, a column that the table does not have."""
+    return column is not None and column.kind in ADDED_KINDS
