@@ -20,7 +20,10 @@ def nullable_sums(tree: exp.Expr, text: str) -> tuple[NullSum, ...]:
     found = {}
     for node in tree.find_all(exp.Add, exp.Sub):
         select = node.find_ancestor(exp.Select)
-        if isinstance(_outer(node), exp.Add | exp.Sub) or not isinstance(select, exp.Select):
+        outer = _outer(node)
+        if isinstance(outer, exp.Add | exp.Sub) or not isinstance(select, exp.Select):
+            continue
+        if outer is not None and next(outer.find_all(exp.Interval), None) is not None:  # a difference of times
             continue
         source = select.args.get("from_") or select.args.get("from")
         table = None if source is None else source.this
