@@ -259,6 +259,7 @@ def test_what_a_refused_accuracy_proposes_is_answered(session, words, epsilon):
             for call in ("AVG(minutes)", "SUM(minutes)", "STDDEV(minutes)", "MEDIAN(minutes)", "COUNT(*)")
         ),
         "SELECT COUNT(DISTINCT minutes) AS n FROM t",
+        "EXPLAIN SELECT AVG(minutes) AS n FROM t",
         "SELECT page, AVG(minutes) FROM t GROUP BY page HAVING AVG(minutes) > 3 ORDER BY 2",
         "SELECT AVG(n) FROM (SELECT who, COUNT(*) AS n FROM t GROUP BY who)",
         "SELECT page, COUNT(DISTINCT who) FROM t GROUP BY page",

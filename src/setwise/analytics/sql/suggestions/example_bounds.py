@@ -13,6 +13,10 @@ _MOST_CALLS = 20
 """The most calls to which bounds are added, because the statement is read again for each way of writing them."""
 
 
+_EXPLAIN = re.compile(r"^\s*EXPLAIN\b", re.IGNORECASE)
+"""The word before a statement that the tokenizer would not divide into tokens."""
+
+
 def with_example_bounds(text: str, open_bounds: Callable[[str], int | None]) -> str:
     """Return the SQL statement `text` with example bounds in its aggregate calls; "" if that cannot be written.
 
@@ -23,7 +27,7 @@ def with_example_bounds(text: str, open_bounds: Callable[[str], int | None]) -> 
     statement is refused.
     """
     remaining = open_bounds(text)
-    for call in _calls(text) if remaining else ():
+    for call in _calls(_EXPLAIN.sub("", text)) if remaining else ():
         best = text
         for way in _ways(call):
             changed = text.replace(call, way)  # everywhere, because an equal call in HAVING is the same statistic
