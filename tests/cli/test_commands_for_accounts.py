@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.command_line import setwise  # noqa: F401 - a fixture
 
-from setwise.cli import proposed_command
+from setwise.cli import refusals
 from setwise.cli.account_output import account_advice
-from setwise.cli.proposed_command import with_proposed_command, with_usable_addresses, without_passwords
+from setwise.cli.refusals import with_proposed_command, with_usable_addresses, without_passwords
 from setwise.ledger.ledger import Ledger, opening_command
 
 SECRET = "postgresql://ada:s3cret@db.example/ledger?sslpassword=s3cret"
@@ -106,13 +106,13 @@ def test_no_password_stands_in_a_proposed_command(tmp_path):
 def test_a_password_of_the_command_line_is_asked_for_again(setwise):  # noqa: F811
     done = setwise("count", "visits", "--user", "who", "--epsilon", 1, "--account", "ada", "--engine", SECRET)
     assert "s3cret" not in done.stderr
-    token = proposed_command.command_words.set(without_passwords(["count", "t", "--ledger", SECRET]))
-    left_out = proposed_command.password_left_out.set(True)
+    token = refusals.command_words.set(without_passwords(["count", "t", "--ledger", SECRET]))
+    left_out = refusals.password_left_out.set(True)
     try:
         message = with_usable_addresses(with_proposed_command("too little", {"epsilon": "0.1"}))
     finally:
-        proposed_command.command_words.reset(token)
-        proposed_command.password_left_out.reset(left_out)
+        refusals.command_words.reset(token)
+        refusals.password_left_out.reset(left_out)
     assert message == (
         "too little; ask again with: setwise count t --ledger postgresql://ada@db.example/ledger --epsilon 0.1 "
         "(with the password, which is not shown)"
@@ -121,11 +121,11 @@ def test_a_password_of_the_command_line_is_asked_for_again(setwise):  # noqa: F8
 
 def test_a_ledger_of_the_environment_is_not_named_again(monkeypatch):
     message = f"there is no account; this makes one: {opening_command('ada', 'postgresql://ada@db.example/ledger')}"
-    token = proposed_command.command_words.set(("count", "t", "--account", "ada"))
-    proposed_command.password_left_out.set(False)
+    token = refusals.command_words.set(("count", "t", "--account", "ada"))
+    refusals.password_left_out.set(False)
     try:
         assert with_usable_addresses(message) == message
         monkeypatch.setenv("SETWISE_LEDGER", SECRET)
         assert with_usable_addresses(message).endswith("--epsilon 1 --delta 1e-6")
     finally:
-        proposed_command.command_words.reset(token)
+        refusals.command_words.reset(token)

@@ -11,7 +11,7 @@ from tests.command_line import setwise  # noqa: F401 - a fixture
 from typer.testing import CliRunner
 
 from setwise.analytics.sql.parser import parse_sql
-from setwise.cli import holder_notes, proposed_command
+from setwise.cli import holder_notes, refusals
 from setwise.cli.main import app
 
 SAMPLES = {
@@ -83,7 +83,7 @@ def parsed(words: list[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(optional("histogram")))
 def test_every_option_of_a_histogram_of_seconds_is_one_of_the_command_in_sql(name: str):
     words = optional("histogram")[name]
-    proposed_command.command_words.set(("histogram", "t.csv", "--user", "who", "--item", "ts by week", *words))
+    refusals.command_words.set(("histogram", "t.csv", "--user", "who", "--item", "ts by week", *words))
     advice = holder_notes._ask_for_times("t.csv", "who", "TO_TIMESTAMP")
     values = parsed(shlex.split(advice.partition("ask again with: setwise ")[2]))
     assert values["tables"] == ["t=t.csv"]
@@ -96,7 +96,7 @@ def test_every_option_of_a_histogram_of_seconds_is_one_of_the_command_in_sql(nam
 def test_every_option_of_a_distinct_count_of_two_columns_is_one_of_the_command_in_sql(name: str):
     words = optional("distinct")[name]
     asked = ("distinct", "t.csv", "--user", "who", "--item", "day", "--value", "a,b", *words)
-    proposed_command.command_words.set(asked)
+    refusals.command_words.set(asked)
     message = str(holder_notes.SeveralValues(["a", "b"], "t.csv"))
     parsed(shlex.split(message.partition("ask again with: setwise ")[2]))
     assert ("; SQL counts several together, and finds --per-user itself: " in message) == (name == "per_user")

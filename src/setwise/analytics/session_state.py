@@ -8,7 +8,7 @@ from setwise.analytics.payer import OneOff
 from setwise.analytics.planning.bounds_search import SearchMemory
 from setwise.analytics.query import Query
 from setwise.analytics.tables.holder_scan import HolderScan
-from setwise.analytics.tables.null_sums import NullSum
+from setwise.analytics.tables.scan_notes import NullSum
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def _opening_command(account: str, epsilon: str, delta: str, dataset: str, unit:
 
     `dataset` is "" for an account on any data, `unit` is the unit of privacy, and `address` that of the ledger, or "".
     """
-    from setwise.cli.proposed_command import without_passwords
+    from setwise.cli.refusals import without_passwords
 
     words = ["setwise", "ledger", "open", account, "--filter", "--epsilon", epsilon, "--delta", delta]
     words += ["--dataset", dataset] if dataset else []

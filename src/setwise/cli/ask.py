@@ -25,8 +25,8 @@ from setwise.cli.account_output import account_advice, another_account
 from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
-from setwise.cli.sql_refusals import no_user, refused_by_type, schema_of, table_path
-from setwise.errors import BadRequest, BudgetExhausted, InvalidParameter, Unattainable, UnknownAccount, UnsuitableTable
+from setwise.cli.refusals import no_user, refused_by_type, schema_of, table_path, with_example_bounds
+from setwise.errors import BudgetExhausted, InvalidParameter, UnknownAccount, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
     from setwise.analytics.sql.result import SqlAnswer
-    from setwise.analytics.tables.null_sums import NullSum
+    from setwise.analytics.tables.scan_notes import NullSum
     from setwise.ledger.account import Account
     from setwise.ledger.status import AccountStatus
 
@@ -77,7 +77,7 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
                 session.plan(query, budget)
         except InvalidParameter as error:
             if error.needs_bounds:
-                raise _with_example_bounds(error, opened, kind, stated, query, common) from None
+                raise with_example_bounds(error, opened, kind, stated, query, _budget_words(common)) from None
             raise
         _note_types(opened, session.types)
         _note_unread_cells(common, " ".join(map(str, words.values())), session.types)
@@ -91,52 +91,6 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
         title = f"{question_in_words(query.to_dict(), session.unit)}, {table}"
         answer.plot(common.plot, title=title, groups=query.groups)
     _show(answer, status, common)
-
-
-_MOST_WIDTHS = 12
-"""The most accuracies that are tried for a proposal, each at most twice as wide as the one before it."""
-
-
-def _with_example_bounds(
-    error: InvalidParameter,
-    session: "Session",
-    kind: str,
-    words: "dict[str, Any]",
-    query: "Query",
-    common: CommonOptions,
-) -> InvalidParameter:
-    """Return an error like `error`, which refuses an accuracy because bounds are open, with options for example bounds.
-
-    If no epsilon that may be spent reaches the accuracy with these bounds, a wider accuracy is proposed, too.
-
-    - `session` is the session on the table, and `common` are the options that all questions share.
-    - `kind` is the kind of query and `words` are its stated parameters by name, of which `query` was made.
-    """
-    options_by_name = parameters_of(SHAPES[kind])
-    proposed: dict[str, str | None] = {"contributions": "1"} if query.auto_contributions else {}
-    if any(statistic.finds_clip for statistic in query.statistics):
-        proposed |= {"bounds": None} if "bounds" in options_by_name else {}
-        proposed |= {"low": "0", "high": "100"} if "low" in options_by_name else {"per_item": "100"}
-    if any(statistic.finds_rows for statistic in query.statistics):
-        proposed["per_user" if "per_user" in options_by_name else "per_item"] = "5"
-    changed = {**words, **{name: None if value is None else int(value) for name, value in proposed.items()}}
-    spent = _budget_words(common)
-    for _ in range(_MOST_WIDTHS):
-        try:
-            filled, budget = session.with_defaults(kind, changed, spent)
-            other = SHAPES[kind](**filled)
-            session.for_question(other, session.budget(budget)).plan(other, session.budget(budget))
-        except Unattainable as wider:
-            half_width = wider.proposed.get("within") or f"{2 * (spent['within'] or 1):g}"
-            proposed["within"], spent = half_width, {**spent, "within": float(half_width)}
-        except BadRequest:
-            return error
-        else:
-            return InvalidParameter(
-                "how close an answer is depends on the bounds found: state them, or leave --within out; this example "
-                "has bounds to be replaced by what is known of the table"
-            ).proposing(proposed)
-    return error
 
 
 def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
@@ -160,7 +114,7 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         statement = parse_sql(text, user=user, contributions=words["contributions"], facts=facts)
     except InvalidParameter as refused:
         raise refused_by_type(refused, text, user, facts, schema_of(text, tables, arguments["engine"])) from None
-    joins = [core.source.joins for core in statement.cores]
+    joins, sums = [core.source.joins for core in statement.cores], statement.null_sums
     named = [join.table for each in joins for join in each]
     private = {name: tables[name] for name in named if name in tables}
     sources = {**({} if catalog is None else catalog.public), **public, **private}
@@ -181,14 +135,7 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         entry = None if catalog is None else catalog.table(source)
         _note_types(session, question.types)
         _note_unread_cells(
-            common,
-            text,
-            question.types,
-            joined,
-            entry,
-            users=dict.fromkeys(private, statement.user),
-            joins=joins,
-            null_sums=statement.null_sums,
+            common, text, question.types, joined, entry, dict.fromkeys(private, statement.user), joins, sums
         )
         if common.preview or question.statement.explain:
             plan = question.plan()

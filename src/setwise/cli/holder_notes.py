@@ -19,8 +19,7 @@ from pathlib import Path
 from shlex import join, quote, split
 from typing import TYPE_CHECKING
 
-from setwise.cli.proposed_command import command_words
-from setwise.cli.sql_refusals import with_near_column, without_other_files
+from setwise.cli.refusals import command_words, with_near_column, without_other_files
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.joins import Join
     from setwise.analytics.schema import Kind
     from setwise.analytics.tables.check import TableCheck
-    from setwise.analytics.tables.null_sums import NullSum
-    from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, TableToScan
+    from setwise.analytics.tables.scan_notes import CopyCommand, NullSum, ScanNote, TableToScan
 
 _QUESTION_OPTIONS = frozenset(
     {
@@ -605,8 +603,7 @@ def note_unread_cells(
     for example, if at most half of a column's cells can be read, if no key of a join meets a row, if milliseconds are
     read as seconds, or if dates that do not begin with the year are compared as text.
     """
-    from setwise.analytics.tables.null_sums import null_sum_notes
-    from setwise.analytics.tables.unmet_values import join_notes, text_notes
+    from setwise.analytics.tables.unmet_values import join_notes, null_sum_notes, text_notes
     from setwise.analytics.tables.unread_cells import unread_cells
 
     tables = [first, *joinable.values()]

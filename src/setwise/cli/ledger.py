@@ -12,7 +12,7 @@ import typer
 
 from setwise.cli import account_output, output
 from setwise.cli.output import AsJson
-from setwise.cli.proposed_command import command_words
+from setwise.cli.refusals import command_words
 from setwise.errors import InvalidParameter, StoreFailed
 
 if TYPE_CHECKING:

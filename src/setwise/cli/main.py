@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from setwise import __version__
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
 from setwise.cli.holder_notes import SeveralValues
-from setwise.cli.proposed_command import (
+from setwise.cli.refusals import (
     command_words,
     password_left_out,
     statement_word,

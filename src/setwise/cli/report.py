@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from setwise.analytics.engines.joins import Join
     from setwise.analytics.planning.joint_pricing import Priced
-    from setwise.analytics.tables.null_sums import NullSum
+    from setwise.analytics.tables.scan_notes import NullSum
     from setwise.reports.outputs import Answered
     from setwise.reports.report import Report
     from setwise.reports.run import ReportRun

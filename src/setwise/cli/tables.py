@@ -10,7 +10,7 @@ from setwise.analytics.schema import NUMBER_KINDS
 from setwise.cli import options
 from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words, interruptible, open_session
 from setwise.cli.output import print_json
-from setwise.cli.proposed_command import command_words
+from setwise.cli.refusals import command_words
 from setwise.errors import InvalidParameter, SetwiseError, UnknownColumn
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from setwise.analytics.query import AUTO, Contributions
 from setwise.analytics.sql.core import StatementSettings
-from setwise.analytics.sql.nullable_sums import nullable_sums, of_numbers
 from setwise.analytics.sql.spellings import rewrite_spellings
 from setwise.analytics.sql.statement import Statement
 from setwise.analytics.sql.statement_reader import StatementReader, TableFacts
@@ -26,6 +25,7 @@ from setwise.analytics.sql.suggestions.corrections import (
     with_other_aliases,
     with_paths,
 )
+from setwise.analytics.sql.suggestions.nullable_sums import nullable_sums, of_numbers
 from setwise.analytics.sql.syntax import SPENDING, construct_of, number_in, parse, unsupported
 from setwise.analytics.sql.time_units import check_epochs
 from setwise.errors import BadRequest, InvalidParameter, Unattainable, UnknownColumn, UnsuitableTable

@@ -13,8 +13,7 @@ from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import conjunction, own_nodes, set_where
-from setwise.analytics.sql.condition_spellings import plain_condition
-from setwise.analytics.sql.letter_cases import search_cases, with_letter_cases
+from setwise.analytics.sql.condition_spellings import plain_condition, search_cases, with_letter_cases
 from setwise.analytics.sql.syntax import COMPARISONS, short_text
 
 _LARGEST_POWER = 6

@@ -32,7 +32,7 @@ from setwise.analytics.sql.free.choice import allow_for_choice
 from setwise.analytics.sql.free.shell import Shell, ShellColumn, unique_names
 from setwise.analytics.sql.result import Estimated, Output, RowCell, SqlAnswer, estimated
 from setwise.analytics.sql.syntax import SPENDING
-from setwise.analytics.tables.null_sums import NullSum
+from setwise.analytics.tables.scan_notes import NullSum
 from setwise.errors import InvalidParameter
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import cell_of, shown_cell

@@ -14,10 +14,9 @@ from setwise.analytics.engines.connect import types_of_joined
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.cell_doubts import computed_uses
-from setwise.analytics.tables.null_sums import NullSum, null_sum_notes
-from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.scan_notes import NullSum, ScanNote, TableToScan
 from setwise.analytics.tables.text_order import ordered_columns
-from setwise.analytics.tables.unmet_values import join_notes, text_notes
+from setwise.analytics.tables.unmet_values import join_notes, null_sum_notes, text_notes
 from setwise.analytics.tables.unread_cells import named_columns, unread_cells
 from setwise.errors import UnsuitableTable
 

@@ -1,8 +1,11 @@
-"""Notes for the data holder about keys of a join that meet no row, and about texts in conditions that no cell has.
+"""Notes for the data holder about joins whose keys meet no row, texts that no cell has, and sums that are null.
 
 A join of users 1, 2 and 3 with users 000001, 000002 and 000003 has no rows, and neither has a filter such as city =
 'paris' on cells Paris. Such a question would be charged, and its answer would be noise alone. The counts are exact, so
 they are only for the data holder.
+
+A bank statement has an empty cell in one of two columns of each line, so that debit - credit is null on each line, and
+its sum 0. That is right in SQL, but hardly what was meant.
 """
 
 import re
@@ -14,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.files import apply_description, description_of, files_of, magic_of
 from setwise.analytics.engines.joins import Join, JoinInput, types_of_keys
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.tables.clean_copies import with_changed_cells
-from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.scan_notes import ADDED_KINDS, NullSum, ScanNote, TableToScan
 from setwise.errors import SetwiseError
 
 if TYPE_CHECKING:
@@ -284,3 +287,42 @@ def _compared_texts(name: str, question: str) -> list[str]:
     lists += re.findall(rf"{column}\s+IN\s*\(\s*({string}(?:\s*,\s*{string})*)\s*\)", question, re.IGNORECASE)
     texts = [text[1:-1].replace("''", "'") for listed in lists for text in re.findall(string, listed)]
     return list(dict.fromkeys(texts))[:_MOST_TEXTS]
+
+
+_NULL_SHARE = 0.9
+"""The share of rows in which a sum is null from which on the question is refused, because its answer would be noise."""
+
+
+def null_sum_notes(tables: Sequence[TableToScan], null_sums: Sequence[NullSum]) -> list[tuple[TableToScan, ScanNote]]:
+    """Return pairs (table, note) about `null_sums` that are null in rows where only some of their columns are filled.
+
+    The note refuses the question if at least 90% of the rows (`_NULL_SHARE`) are such. `tables` are the tables that
+    the question reads; an expression whose columns are not all numbers of one of them has no note.
+    """
+    from setwise.analytics.engines.duckdb.cell_counts import count_partly_filled
+
+    notes = []
+    for scanned in tables if null_sums else ():
+        kinds = {column.name.lower(): column for column in open_to_scan(scanned, {}).schema}
+        found = [each for each in null_sums if all(_is_added(kinds.get(name.lower())) for name in each.columns)]
+        columns = [[kinds[name.lower()] for name in each.columns] for each in found]
+        # Columns of text are read as numbers, because the statement adds them up.
+        texts = {column.name: Kind.FLOAT for each in columns for column in each if column.kind is Kind.TEXT}
+        table = open_to_scan(scanned, texts).table
+        names = [[column.name for column in each] for each in columns]
+        rows, counts = count_partly_filled(table, names) if found else (0, [])
+        for each, count in zip(found, counts, strict=True):
+            if count:
+                text = (
+                    f"in {count:,} of {rows:,} rows one of {each.names} is empty, so that {each.written} is null there "
+                    f"and not counted: write {each.coalesced}"
+                )
+                rewritten = (each.written, each.coalesced)
+                note = ScanNote(text, mostly_unreadable=count >= _NULL_SHARE * rows, rewritten=rewritten)
+                notes.append((scanned, note))
+    return notes
+
+
+def _is_added(column: Column | None) -> bool:
+    """Return whether `column` can be an operand of a sum; False for None, a column that the table does not have."""
+    return column is not None and column.kind in ADDED_KINDS

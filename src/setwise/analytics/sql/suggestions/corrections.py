@@ -14,7 +14,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import conjunction, set_where
-from setwise.analytics.sql.letter_cases import with_reachable_constants
+from setwise.analytics.sql.condition_spellings import with_reachable_constants
 from setwise.analytics.sql.row_values import TRUNCATIONS
 from setwise.analytics.sql.suggestions.rewrites import close_statements, statements_about_values
 from setwise.analytics.sql.syntax import SETS_OF_GROUPS, SETS_OF_GROUPS_NODES, parse, quote_reserved_words

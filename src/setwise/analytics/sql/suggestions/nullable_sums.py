@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from setwise.analytics.schema import Kind, Schema
-from setwise.analytics.tables.null_sums import ADDED_KINDS, NullSum
+from setwise.analytics.tables.scan_notes import ADDED_KINDS, NullSum
 
 
 def nullable_sums(tree: exp.Expr, text: str) -> tuple[NullSum, ...]:
