@@ -34,10 +34,18 @@ from typing import Any, ClassVar, Self
 class SetwiseError(Exception):
     """Base class of all errors that Setwise raises deliberately.
 
-    `exit_code` is the exit status of the command line if a command fails with the error.
+    `exit_code` is the exit status of the command line if a command fails with the error. `proposed` has parameters with
+    which the request would be accepted, as text by name, such as {"epsilon": "0.1"}; None stands for a parameter to
+    leave out. It is empty if no such parameters are known. The command line writes them as a command to paste.
     """
 
     exit_code: ClassVar[int] = 4
+    proposed: Mapping[str, str | None] = MappingProxyType({})
+
+    def proposing(self, parameters: Mapping[str, str | None]) -> Self:
+        """Set `proposed` of this error to `parameters` and return the error, so that it can be raised in one line."""
+        self.proposed = dict(parameters)  # a plain dict, because worker processes send errors as pickles
+        return self
 
 
 class BadRequest(SetwiseError):
@@ -45,12 +53,14 @@ class BadRequest(SetwiseError):
 
     `needed_types` maps names of text columns to types such as "float", if the request would succeed once these columns
     are declared to have these types. Otherwise it is empty. `needed_dataset` is the name of a dataset if the request
-    would succeed with an account that was opened for this dataset; otherwise it is "".
+    would succeed with an account that was opened for this dataset; otherwise it is "". `needs_bounds` is True if the
+    request asks for an accuracy that cannot be planned before its bounds are known.
     """
 
     exit_code = 2
     needed_types: Mapping[str, str] = MappingProxyType({})
     needed_dataset: str = ""
+    needs_bounds: bool = False
 
     def needing(self, types: Mapping[str, str]) -> Self:
         """Set `needed_types` of this error to `types` and return the error, so that it can be raised in one line."""

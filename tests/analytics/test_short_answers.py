@@ -44,7 +44,7 @@ def test_a_top_ten_without_a_bound_names_the_bound_that_shows_all_ten():
 
 
 def test_users_who_are_in_one_group_by_construction_are_not_said_to_be_left_out():
-    """Users by their number of flights were "at most 1 value is counted for each, so the table's numbers are larger"."""
+    """Users by their number of flights were "counted in at most 1 value each, so the table's numbers are larger"."""
     users = "SELECT aircraft, FLOOR(COUNT(*) / 5) * 5 AS n FROM flights GROUP BY aircraft"
     every = "SELECT destination, COUNT(*) AS n FROM flights GROUP BY destination"
     with setwise.open(flights(), user="aircraft", name="flights") as session:

@@ -116,8 +116,9 @@ def test_a_preview_is_as_wide_as_the_intervals_of_its_answer(statistics, item, a
         return
     assert 0 < plan.error.expected_error < plan.error.radius
     for group in answer.items:
-        low, high = group.estimates[place].interval if group.estimates else group.interval
-        assert high - low == pytest.approx(2 * plan.error.radius)
+        _, high = group.estimates[place].interval if group.estimates else group.interval
+        value = group.estimates[place].value if group.estimates else group.count
+        assert high - value == pytest.approx(plan.error.radius), "a lower end below 0 is raised to 0"
     text = plan.accuracy.text.lower()
     assert all(f"{statistic.subject} within" in text for statistic in statistics if isinstance(statistic, Sum))
     assert (f"groups with a {plan.accuracy.threshold} of at least about" in text) == (item is not None)
@@ -252,15 +253,98 @@ def test_what_a_refused_accuracy_proposes_is_answered(session, words, epsilon):
 
 
 @pytest.mark.parametrize(
-    "call",
-    ["AVG(minutes)", "SUM(minutes)", "STDDEV(minutes)", "MEDIAN(minutes)", "COUNT(*)", "COUNT(DISTINCT minutes)"],
+    "text",
+    [
+        *(
+            f"SELECT page, {call} AS m FROM t GROUP BY page"
+            for call in ("AVG(minutes)", "SUM(minutes)", "STDDEV(minutes)", "MEDIAN(minutes)", "COUNT(*)")
+        ),
+        "SELECT COUNT(DISTINCT minutes) AS n FROM t",
+        "EXPLAIN SELECT AVG(minutes) AS n FROM t",
+        "SELECT page, AVG(minutes) FROM t GROUP BY page HAVING AVG(minutes) > 3 ORDER BY 2",
+        "SELECT AVG(n) FROM (SELECT who, COUNT(*) AS n FROM t GROUP BY who)",
+        "SELECT page, COUNT(DISTINCT who) FROM t GROUP BY page",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (within = 2) SUM(minutes) FROM t",
+        "SELECT 'a' AS name, SUM(minutes) FROM t UNION ALL SELECT 'b', AVG(minutes) FROM t WHERE page <> 'AVG(1)'",
+    ],
 )
-def test_a_refusal_without_bounds_has_the_call_to_write_in_sql(session, call):
-    """It asked for --low and --high, which `setwise sql` does not have."""
-    text = f"SELECT page, {call} AS m FROM t GROUP BY page"
-    words = {"within": 1000, "contributions": 2, "delta": 1e-6}
+@pytest.mark.parametrize("within", [2, 1000])
+def test_a_refusal_without_bounds_ends_with_a_statement_that_is_answered(session, text, within):
+    """It asked for --low and --high, which `setwise sql` does not have, and had no statement to paste."""
+    words = {} if "OPTIONS" in text else {"within": within}
     with pytest.raises(InvalidParameter, match="depends on the bounds found") as refused:
-        session.explain(text, **words)
-    written = re.search(r"or in SQL (\w+\(.*? => \(0, \d+\)(?:, max_rows_contributed => 5)?\))", str(refused.value))
-    stated = text.replace(call, written[1])
-    assert session.explain(stated, **words).epsilon.upper > 0
+        session.explain(text, **words, delta=1e-6)
+    proposed = dict(refused.value.proposed)
+    statement = proposed.pop("statement")
+    assert str(refused.value).endswith(f"; write: {statement}")
+    assert all(f"{name} = {value}" in str(refused.value) for name, value in proposed.items())
+    words |= {name: float(value) if name == "within" else int(value) for name, value in proposed.items()}
+    assert session.explain(statement, **words, delta=1e-6).epsilon.upper <= 1.001
+    assert "COUNT(*)" in statement or "FROM (SELECT" not in text  # nothing is written into the subquery of each user
+
+
+def test_a_statement_that_leaves_a_bound_to_be_found_itself_is_refused_as_before(session):
+    text = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = AUTO) page, COUNT(*) FROM t GROUP BY page"
+    )
+    with pytest.raises(InvalidParameter, match=r"leave within out$"):
+        session.explain(text, within=3)
+
+
+SIZES = {"large": 3000, "small": 200, "tiny": 20}
+GROUPS = pa.table(
+    {
+        "who": list(range(sum(SIZES.values()))),
+        "page": [name for name, size in SIZES.items() for _ in range(size)],
+        "minutes": [n % 60 for n in range(sum(SIZES.values()))],
+    }
+)
+MISSED = re.compile(r"(\d) of (\d) intervals (?:is|are) wider than the ±3 asked for: the accuracy is planned for means")
+
+
+def half_widths(answer):
+    return [
+        max(each.value - each.interval[0], each.interval[1] - each.value) for item in answer for each in item.estimates
+    ]
+
+
+def test_an_answer_says_which_intervals_missed_the_accuracy_and_which_epsilon_would_do():
+    """Groups of 200 users got intervals of ±11 for --within 3, without a word."""
+    words = {"item": "page", "value": "minutes", "low": 0, "high": 60, "contributions": 1}
+    with setwise.open(GROUPS, user="who", name="t") as session:
+        answer = session.mean(**words, within=3, delta=1e-6, domain=("large", "small"))
+        assert MISSED.search(answer.left_out).groups() == ("1", "2")
+        assert MISSED.search(answer.summary)
+        assert MISSED.search(answer.measure)
+        assert MISSED.search(str(answer))
+        assert MISSED.search(answer.to_csv())
+        assert MISSED.search(str(answer.to_dict()["left_out"]))
+        epsilon = float(re.search(r"About epsilon = (\S+) in place of within = 3 would do for it\.", answer.brief)[1])
+        assert answer.epsilon.upper < epsilon <= 5
+        again = session.mean(**words, epsilon=epsilon, delta=1e-6, domain=("large", "small"))
+        assert 1 < half_widths(again)[1] < 4.5 < half_widths(answer)[1]
+        met = session.mean(**words, within=3, delta=1e-6, domain=("large",))
+        assert "wider" not in met.summary + met.measure + met.left_out
+        tiny = session.mean(**words, within=3, delta=1e-6, domain=("tiny",))
+        assert "No epsilon up to 5 would do: ask for larger groups" in tiny.brief
+
+
+def test_sql_says_which_intervals_missed_the_accuracy():
+    text = "SELECT page, AVG(minutes, contribution_bounds_per_group => (0, 60)) AS m FROM t GROUP BY page"
+    with setwise.open(GROUPS, user="who", name="t") as session:
+        found = session.sql(text, within=3, contributions=1)
+        assert MISSED.search(found.summary)
+        assert MISSED.search(str(found.to_dict()["left_out"]))
+        other = text.replace("60)", "59)")
+        both = session.sql(f"{text} UNION ALL {other}", within=3, contributions=1, epsilon=5)
+        assert MISSED.search(both.summary)
+        assert "in place of within" not in both.summary
+
+
+def test_an_interval_that_reaches_further_down_is_told_from_one_of_a_small_group():
+    with setwise.open(GROUPS, user="who", name="t") as session:
+        answer = session.top_k(item="page", k=1, within=10, contributions=1, delta=1e-6)
+        wide = answer.items[0].count - answer.items[0].interval[0] > 10
+        assert ("reach further down" in answer.left_out) == wide
+        assert "1,000 users" not in answer.left_out
+        assert "asked for" not in session.count(within=10).summary

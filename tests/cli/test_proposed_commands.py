@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import typer
+from tests.command_line import setwise  # noqa: F401 - a fixture
 from typer.testing import CliRunner
 
 from setwise.analytics.sql.parser import parse_sql
-from setwise.cli import holder_notes
+from setwise.cli import holder_notes, refusals
 from setwise.cli.main import app
 
 SAMPLES = {
@@ -82,7 +83,7 @@ def parsed(words: list[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(optional("histogram")))
 def test_every_option_of_a_histogram_of_seconds_is_one_of_the_command_in_sql(name: str):
     words = optional("histogram")[name]
-    holder_notes.command_words.set(("histogram", "t.csv", "--user", "who", "--item", "ts by week", *words))
+    refusals.command_words.set(("histogram", "t.csv", "--user", "who", "--item", "ts by week", *words))
     advice = holder_notes._ask_for_times("t.csv", "who", "TO_TIMESTAMP")
     values = parsed(shlex.split(advice.partition("ask again with: setwise ")[2]))
     assert values["tables"] == ["t=t.csv"]
@@ -95,7 +96,7 @@ def test_every_option_of_a_histogram_of_seconds_is_one_of_the_command_in_sql(nam
 def test_every_option_of_a_distinct_count_of_two_columns_is_one_of_the_command_in_sql(name: str):
     words = optional("distinct")[name]
     asked = ("distinct", "t.csv", "--user", "who", "--item", "day", "--value", "a,b", *words)
-    holder_notes.command_words.set(asked)
+    refusals.command_words.set(asked)
     message = str(holder_notes.SeveralValues(["a", "b"], "t.csv"))
     parsed(shlex.split(message.partition("ask again with: setwise ")[2]))
     assert ("; SQL counts several together, and finds --per-user itself: " in message) == (name == "per_user")
@@ -121,3 +122,42 @@ def test_a_histogram_of_seconds_is_asked_in_sql_with_its_bounds(more: list[str],
     assert done.exit_code == 0, (done.exception, done.output)
     numbers = [row["users" if "users" in row else "n"]["value"] for row in json.loads(done.stdout)["rows"]]
     assert sum(numbers) == pytest.approx(total, abs=20)
+
+
+def table_of_ages(path: Path) -> Path:
+    lines = (f"u{user % 900},{'ab'[user % 2]},{20 + user % 50}" for user in range(1800))
+    path.write_text("who,page,age\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def pasted(error: str) -> list[str]:
+    """Return the words of the command with which the error message `error` ends."""
+    return shlex.split(error.rpartition("; ask again with: setwise ")[2])
+
+
+@pytest.mark.parametrize("within", ["3", "40"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["sql", "SELECT page, AVG(age) AS a FROM t GROUP BY page", "--table", "t={path}"],
+        ["sql", "SELECT SUM(age) AS a FROM t", "--table=t={path}"],
+        ["sql", "@{path}.sql", "--table=t={path}"],
+        ["mean", "{path}", "--value", "age", "--item", "page"],
+        ["sum", "{path}", "--value", "age", "--bounds=auto"],
+        ["histogram", "{path}", "--item", "page"],
+        ["distinct", "{path}", "--value", "age"],
+        ["stddev", "{path}", "--value", "age"],
+        ["quantile", "{path}", "--value", "age", "--bounds", "auto"],
+    ],
+)
+def test_a_refused_accuracy_ends_with_a_command_that_is_answered(setwise, asked, within, tmp_path):  # noqa: F811
+    """It asked for bounds in several notations, and had no command to paste."""
+    path = table_of_ages(tmp_path / "ages.csv")
+    (tmp_path / "ages.csv.sql").write_text("SELECT AVG(age) AS a FROM t")
+    words = [word.format(path=path) for word in asked]
+    refused = setwise(*words, "--user", "who", "--within", within)
+    assert refused.returncode == 2
+    assert "to be replaced by what is known of the table" in refused.stderr
+    assert setwise(*pasted(refused.stderr), "--preview" if words[0] != "sql" else "--explain").returncode == 0
+    done = setwise(*pasted(refused.stderr))
+    assert (done.returncode, "numbers" in done.stdout) == (0, True), done.stderr

@@ -351,7 +351,7 @@ def test_a_report_tells_the_holder_on_standard_error_which_cells_are_not_read(fo
     assert "note:" not in capsys.readouterr().err
     write_cities(folder, 'encoding = "cp1252"')
     assert run_command(monkeypatch, "cities.toml", "--preview") == 0
-    assert "cities.csv" not in capsys.readouterr().err
+    assert "cities.csv: 200 of" not in capsys.readouterr().err
 
 
 def test_a_report_on_a_catalog_tells_which_cells_are_not_read(folder, monkeypatch, capsys):
@@ -377,3 +377,49 @@ def test_rows_that_are_not_printed_are_had_for_free_with_json(folder, monkeypatc
     assert "and 50 more: the same command with --json prints all, at no cost" in printed
     run_command(monkeypatch, "weekly.toml", "--key", "monday", "--no-scan", "--json")
     assert len(json.loads(capsys.readouterr().out)["answers"]["by_minute"]["rows"]) == 60
+
+
+SCANNED = """
+table = "bank.csv"
+user = "who"
+epsilon = 1.0
+delta = 1e-6
+[public]
+shops = "shops.csv"
+[[questions]]
+name = "north"
+sql = "SELECT UPPER(region) AS region, COUNT(*) AS n FROM bank JOIN shops USING (shop) GROUP BY 1"
+[[questions]]
+name = "towns"
+sql = "SELECT COUNT(*) AS n FROM bank WHERE town = 'paris'"
+[[questions]]
+name = "shops"
+kind = "count"
+where = "town IN ('Lyon', 'Rome')"
+"""
+DIFFERENCE = """
+[[questions]]
+name = "sum"
+sql = "SELECT SUM(Debit - Credit) AS n FROM bank"
+"""
+
+
+@pytest.mark.parametrize("meets", [True, False])
+@pytest.mark.parametrize("shops", ["bank", "shops"])
+def test_a_report_is_scanned_for_keys_constants_and_empty_sums_as_sql_is(meets, shops, tmp_path, monkeypatch, capsys):
+    """Joins and constants of a report were not looked at: it was charged for a join without rows."""
+    monkeypatch.chdir(tmp_path)
+    rows = (f"u{n},{'ab'[n % 2]},Paris,{'30,' if n % 2 else ',10'}" for n in range(300))
+    (tmp_path / "bank.csv").write_text("who,shop,town,Debit,Credit\n" + "\n".join(rows) + "\n")
+    keys = "ab" if meets else "xy"
+    (tmp_path / "shops.csv").write_text("shop,region\n" + "".join(f"{key},R{key}\n" for key in keys))
+    question = "" if shops == "shops" else DIFFERENCE
+    (tmp_path / "r.toml").write_text(SCANNED + question)
+    code = run_command(monkeypatch, "r.toml", "--key", "1")
+    told = " ".join(capsys.readouterr().err.split())
+    assert "no cell of 'town' is 'paris', but 300 are 'Paris'" in told
+    assert "no cell of 'town' is 'Lyon'" in told
+    assert ("none of the 2 values of 'shop' is in the table 'shops'" in told) != meets
+    assert ("in 300 of 300 rows one of Debit and Credit is empty" in told) == bool(question)
+    assert (code == 0) == (meets and not question), told
+    assert (tmp_path / "setwise.db").exists() == (code == 0)

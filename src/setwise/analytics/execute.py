@@ -558,9 +558,11 @@ def _answer(
     by_users = plan.mechanism == MechanismName.WEIGHTED_ROUNDS or isinstance(planned.mechanism, GroupStatistics)
     hidden = hidden_groups_note(query, plan.error, reached, by_users=by_users)
     in_utc, user = utc_note(planned.in_utc), planned.aggregation.user
+    missed = "" if planned.target is None else planned.target.missed_note(items)
+    measure = measure_text(query, planned.from_text, planned.version, user)
     return PrivateAnswer(
         kind=query.kind,
-        measure="; ".join((measure_text(query, planned.from_text, planned.version, user), *in_heading([hidden]))),
+        measure="; ".join((measure, *in_heading([hidden, missed]))),
         items=arrange_items(query, planned.axes, items),
         mechanism=plan.mechanism,
         interaction=plan.interaction,
@@ -574,8 +576,8 @@ def _answer(
         why=plan.why,
         confidence=float(plan.error.confidence),
         interval_note=" ".join(filter(None, (note, reliability_note(query, items)))),
-        left_out=" ".join(filter(None, (left_out_note(query, user), hidden, in_utc))),
-        brief=" ".join(filter(None, (brief_bounds_note(query, user), in_utc))),
+        left_out=" ".join(filter(None, (left_out_note(query, user), hidden, in_utc, missed))),
+        brief=" ".join(filter(None, (missed, brief_bounds_note(query, user), in_utc))),
         hidden=hidden,
         axes=planned.axes,
         hint=hint_for_answer(planned, items, users, is_short=short),

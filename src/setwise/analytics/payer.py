@@ -7,7 +7,7 @@ an account is too small for a question, `suggest_budget` suggests a smaller budg
 import math
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -385,14 +385,28 @@ _SHARES = (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
 """Shares of the requested epsilon that are tried in turn together with a smaller delta; each plans the question."""
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetSuggestion:
+    """A budget that an account can pay for, in place of one that it cannot pay for.
+
+    - `text` is a phrase such as "it would fit with an epsilon of 0.4, or with Gaussian noise: add counts='gaussian'".
+    - `parameters` are the parameters of the question that differ, as text by name, such as {"epsilon": "0.4"}; None
+      stands for a parameter to leave out.
+    """
+
+    text: str
+    parameters: Mapping[str, str | None]
+
+
 def suggest_budget(
     total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool], *, in_json: bool = False
-) -> str | None:
-    """Return a phrase on which budgets near `total` the account could still pay for, or None if none is found.
+) -> BudgetSuggestion | None:
+    """Return a suggestion of budgets near `total` that the account could still pay for, or None if none is found.
 
-    For example: "it would fit with an epsilon of 0.4, or with Gaussian noise: add counts='gaussian'". The epsilon is
-    the largest one that the account can pay for, rounded down to two digits, with the noise that `first_payable` would
-    choose for it. If no epsilon helps, because the account has less left for failures than the question's delta, a
+    Its text is, for example: "it would fit with an epsilon of 0.4, or with Gaussian noise: add counts='gaussian'", and
+    its parameters are those of the budget that the text names first. The epsilon is the largest one that the account
+    can pay for, rounded down to two digits, with the noise that `first_payable` would choose for it. If no epsilon
+    helps, because the account has less left for failures than the question's delta, a
     smaller delta is suggested together with an epsilon. Gaussian noise is proposed because an account with a Gaussian
     budget pays less for it than for Laplace noise of the same (epsilon, delta). If the account has at least the
     question's epsilon left, but only for Gaussian noise with stated bounds, the phrase begins by saying so.
@@ -409,7 +423,8 @@ def suggest_budget(
         except SetwiseError:
             return False  # no mechanism has these parameters
 
-    status = account.status()
+    status, accuracy_left_out = account.status(), {"within": None} if total.from_accuracy else {}
+    total = replace(total, from_accuracy=False)
 
     def is_payable_with_some_noise(other: Total) -> bool:
         return any(map(is_payable, (other, *_with_other_noise(other, _account_delta(status)))))
@@ -418,25 +433,54 @@ def suggest_budget(
     smaller = next(filter(is_payable_with_some_noise, _smaller(total, needed, account)), None)
     if smaller is None:
         smaller = next(filter(is_payable_with_some_noise, _with_smaller_delta(total, account)), None)
-    remedies = []
+    remedies: list[str] = []
+    parameters: dict[str, str | None] = {}
     if smaller is not None:
         largest = min(float(total.epsilon), status.epsilon_left or math.inf)
         smaller = _with_largest_epsilon(smaller, largest, is_payable_with_some_noise)
-        delta = "" if smaller.delta == total.delta else f" and a delta of {_delta_text(smaller.delta)}"
-        remedies.append(f"an epsilon of {float(smaller.epsilon):g}{delta}")
+        parameters = {"epsilon": f"{float(smaller.epsilon):g}"}
+        if smaller.delta != total.delta:
+            parameters["delta"] = _delta_text(smaller.delta)
+        delta = f" and a delta of {parameters['delta']}" if "delta" in parameters else ""
+        accuracy = " in place of within" if accuracy_left_out else ""
+        remedies.append(f"an epsilon of {parameters['epsilon']}{delta}{accuracy}")
     if gaussian is not None and is_payable(gaussian):
-        remedies.append(f"Gaussian noise: {_added_parameters(total, gaussian, in_json=in_json)}")
+        added = _added_parameters(total, gaussian)
+        words = _parameters_in_words(added, in_json=in_json)
+        epsilon = f"an epsilon of {float(total.epsilon):g} in place of within and " if accuracy_left_out else ""
+        remedies.append(f"{epsilon}Gaussian noise: {words}")
+        if not parameters:
+            parameters = {**({"epsilon": f"{float(total.epsilon):g}"} if accuracy_left_out else {}), **added}
+    if not remedies and total.counts is CountNoise.GAUSSIAN and total.mechanism is None:
+        # The account may have charges of Laplace noise that leave nothing for Gaussian noise.
+        epsilons = (_two_digits(share * float(total.epsilon)) for share in _SHARES)
+        laplace = (replace(total, epsilon=epsilon, counts=CountNoise.LAPLACE) for epsilon in epsilons)
+        if (payable := next(filter(is_payable, laplace), None)) is not None:
+            payable = _with_largest_epsilon(payable, float(total.epsilon), is_payable)
+            parameters = {"epsilon": f"{float(payable.epsilon):g}", "counts": str(CountNoise.LAPLACE)}
+            accuracy = " in place of within" if accuracy_left_out else ""
+            remedies.append(f"Laplace noise and an epsilon of {parameters['epsilon']}{accuracy}")
     why = _why_refused(total, status) if smaller is not None and smaller.delta == total.delta else ""
-    return f"{why}it would fit with {', or with '.join(remedies)}" if remedies else None
+    if not remedies:
+        return None
+    return BudgetSuggestion(
+        f"{why}it would fit with {', or with '.join(remedies)}", {**parameters, **accuracy_left_out}
+    )
 
 
-def with_suggestion(shortage: str, suggestion: str | None) -> str:
+def with_suggestion(shortage: str, suggestion: BudgetSuggestion | None) -> str:
     """Return the sentence that refuses a charge, `shortage`, followed by the `suggestion` of a budget that would fit.
 
     `shortage` is the account's own sentence (`Account.shortage`, or the message of `BudgetExhausted`), and `suggestion`
     the result of `suggest_budget`; None if no budget was found.
     """
-    return shortage if suggestion is None else f"{_SIGMA.sub('', shortage)}; {suggestion}"
+    return shortage if suggestion is None else f"{_SIGMA.sub('', shortage)}; {suggestion.text}"
+
+
+def exhausted(shortage: str, suggestion: BudgetSuggestion | None) -> BudgetExhausted:
+    """Return the error that refuses a charge with the sentence `shortage`, and proposes the `suggestion` if any."""
+    error = BudgetExhausted(with_suggestion(shortage, suggestion))
+    return error if suggestion is None else error.proposing(suggestion.parameters)
 
 
 _SIGMA = re.compile(r"; Gaussian noise of sigma [\d.e+-]+(?: for each of the \d+ uses)? would fit$")
@@ -496,16 +540,26 @@ def gaussian_alternative(total: Total, terms: Terms) -> Total | None:
     return replace(total, counts=CountNoise.GAUSSIAN, delta=delta)
 
 
-def _added_parameters(total: Total, gaussian: Total, *, in_json: bool) -> str:
-    """Return advice such as "add counts='gaussian', delta=2e-8": the parameters that turn `total` into `gaussian`.
+def _added_parameters(total: Total, gaussian: Total) -> dict[str, str]:
+    """Return the parameters that turn the budget `total` into `gaussian`, as text by name, such as {"delta": "2e-8"}.
 
-    Both are budgets of one question. `gaussian` differs from `total` by its noise and perhaps by its delta; the advice
-    leaves out a delta that is the same. The parameters are keyword arguments of Python, or JSON fields if `in_json`.
+    Both are budgets of one question. `gaussian` differs from `total` by its noise and perhaps by its delta; a delta
+    that is the same is left out.
     """
-    added = {} if gaussian.delta == total.delta else {"delta": _delta_text(gaussian.delta)}
-    if in_json:
-        return "add " + ", ".join(f'"{name}": {text}' for name, text in {"counts": '"gaussian"', **added}.items())
-    return "add " + ", ".join(f"{name}={text}" for name, text in {"counts": "'gaussian'", **added}.items())
+    return {
+        "counts": "gaussian",
+        **({} if gaussian.delta == total.delta else {"delta": _delta_text(gaussian.delta)}),
+    }
+
+
+def _parameters_in_words(parameters: Mapping[str, str], *, in_json: bool) -> str:
+    """Return advice such as "add counts='gaussian', delta=2e-8": keyword arguments, or JSON fields if `in_json`.
+
+    `parameters` has text by name; a value that is no number is quoted.
+    """
+    quote, write = ('"', '"{}": {}') if in_json else ("'", "{}={}")
+    values = {name: f"{quote}{text}{quote}" if text.isalpha() else text for name, text in parameters.items()}
+    return "add " + ", ".join(write.format(name, value) for name, value in values.items())
 
 
 def _smaller(total: Total, needed: Sequence[Use], account: AccountPayer) -> Iterator[Total]:

@@ -23,7 +23,7 @@ from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.payer import AccountPayer, first_payable, payable_plan, suggest_budget, with_suggestion
+from setwise.analytics.payer import AccountPayer, exhausted, first_payable, payable_plan, suggest_budget
 from setwise.analytics.planning.plan import ExecutablePlan, Plan, plan_query
 from setwise.analytics.planning.within import plan_within
 from setwise.analytics.query import Columns, Domain, Query
@@ -337,10 +337,9 @@ class Session(Askable):
             )
         except BudgetExhausted as refused:
             planned = self.plan(query, budget)
-            suggestion = self._suggest_budget(query, planned.total or budget, planned.plan)
-            if suggestion is None:
-                raise
-            raise BudgetExhausted(with_suggestion(str(refused), suggestion)) from None
+            raise self.exhausted(
+                str(refused), planned.total or budget, planned.plan, lambda other: self.plan(query, other).plan
+            ) from None
 
     def _ask_within(self, query: Query, budget: AskedBudget, key: str) -> PrivateAnswer:
         """Plan `query` within `budget`, charge the payer under the idempotency `key`, and return the noisy answer.
@@ -433,7 +432,7 @@ class Session(Askable):
         if question.statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview, in Python with session.explain")
         joins = [core.source.joins for core in question.statement.cores]
-        cast("Session", question.session)._state.warn_of_text(text, joins)
+        cast("Session", question.session)._state.warn_of_text(text, joins, question.statement.null_sums)
         return question.ask(key)
 
     def explain(self, text: str, *, called: str | None = None, **words: Unpack[SqlWords]) -> Plan:
@@ -451,7 +450,7 @@ class Session(Askable):
         may have after FROM, or None. Everything that is wrong with the statement is raised here, before anything is
         charged.
         """
-        from setwise.analytics.sql_question import with_fitting_statement
+        from setwise.analytics.sql_question import refuse_open_bounds, with_fitting_statement
 
         def schema_of(table: str) -> Schema:
             if table not in self._beside.all:
@@ -463,6 +462,7 @@ class Session(Askable):
             question = self._sql_question(text, words, called)
             if not all(core.fits_kinds for core in question.statement.cores):
                 question.plan()  # which names the column and its type
+            refuse_open_bounds(text, words, lambda other, beside: self._sql_question(other, beside, called))
             return question
 
     def _sql_question(self, text: str, words: SqlWords, called: str | None) -> "SqlQuestion":
@@ -596,8 +596,29 @@ class Session(Askable):
 
         `plan` is the plan of `query` within `budget`. Returns None if the account can pay, or if no account pays.
         """
+        return self.shortage_of(plan, budget, lambda other: self.plan(query, other).plan)
+
+    def shortage_of(self, plan: Plan, budget: AskedBudget, replan: Callable[[Total], Plan]) -> str | None:
+        """Return a text that says what the account lacks to pay for `plan`, or None, as `shortage` does.
+
+        `plan` is a plan within `budget`, and `replan` returns the plan of the same question within another budget.
+        """
         shortage = None if self._account is None else self._account.shortage(plan.uses)
-        return None if shortage is None else with_suggestion(shortage, self._suggest_budget(query, budget, plan))
+        return None if shortage is None else str(self.exhausted(shortage, budget, plan, replan))
+
+    def exhausted(
+        self, shortage: str, budget: AskedBudget, plan: Plan, replan: Callable[[Total], Plan]
+    ) -> BudgetExhausted:
+        """Return the error that refuses `plan` because of `shortage`, and suggests a budget if one would fit.
+
+        `shortage` is a sentence on what the account lacks. `plan` is a plan within `budget`, and `replan` returns the
+        plan of the same question within another budget.
+        """
+        account = self._account
+        if account is None or not isinstance(budget, Total):
+            return exhausted(shortage, None)
+        suggestion = suggest_budget(budget, plan.uses, account, lambda other: self.can_pay(replan(other)))
+        return exhausted(shortage, suggestion)
 
     def warning(self, plan: Plan) -> str | None:
         """Return a warning if, after a charge for `plan`, the dataset's joint budget can be spent in one way only.
@@ -608,17 +629,6 @@ class Session(Askable):
         account.
         """
         return None if self._account is None else self._account.warning(plan.uses)
-
-    def _suggest_budget(self, query: Query, budget: AskedBudget, plan: Plan) -> str | None:
-        account = self._account
-        if account is None or not isinstance(budget, Total):
-            return None
-        return suggest_budget(
-            budget,
-            plan.uses,
-            account,
-            lambda other: self.can_pay(self.plan(query, other).plan),
-        )
 
     @property
     def spent(self) -> tuple[Use, ...]:

@@ -8,6 +8,7 @@ from setwise.analytics.payer import OneOff
 from setwise.analytics.planning.bounds_search import SearchMemory
 from setwise.analytics.query import Query
 from setwise.analytics.tables.holder_scan import HolderScan
+from setwise.analytics.tables.scan_notes import NullSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,12 @@ class SessionState:
         """Warn the data holder of cells that `query` cannot read, in its columns and in the tables of `joins`."""
         self.warn_of_text(" ".join(map(str, [*query.to_dict().values(), *joins])), [joins])
 
-    def warn_of_text(self, text: str, joins: Sequence[Sequence[Join]] = ()) -> None:
+    def warn_of_text(self, text: str, joins: Sequence[Sequence[Join]] = (), null_sums: Sequence[NullSum] = ()) -> None:
         """Warn the data holder of cells that a question cannot read, in the columns that the question names.
 
         `text` is the SQL statement of the question, or another text with the names of the columns. `joins` has the
         joins of each SELECT, for which the scan also checks whether their keys meet rows of the joined table.
+        `null_sums` are sums of columns that are null where one of the columns is.
         """
         if self.scan is not None:
-            self.scan.warn(text, joins)
+            self.scan.warn(text, joins, null_sums)

@@ -1,13 +1,14 @@
 """A SQL statement on open tables, as a `SqlQuestion` that can be previewed and asked."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.budget import AskedBudget, Budget, Draws
+from setwise.analytics.askable import SqlWords
+from setwise.analytics.budget import AskedBudget, Budget, Draws, Within
 from setwise.analytics.engines.connect import Source, open_engine
 from setwise.analytics.execute import Reader, StatementPart
 from setwise.analytics.payer import first_payable, payable_plan
@@ -19,7 +20,8 @@ from setwise.analytics.sql.core import Core, SelectSource
 from setwise.analytics.sql.free.public_values import PublicValue, public_value
 from setwise.analytics.sql.result import SqlAnswer
 from setwise.analytics.sql.statement import Statement
-from setwise.errors import BadRequest, InvalidParameter, Unattainable
+from setwise.analytics.sql.suggestions.example_bounds import states_option, with_example_bounds, with_option
+from setwise.errors import BadRequest, BudgetExhausted, InvalidParameter, Unattainable
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.planning.request import Total
 
@@ -93,6 +95,22 @@ class StatementSession(Protocol):
         """Return the session on `source`, the private rows that a SELECT reads (a table, joins, derived columns)."""
         ...
 
+    def shortage_of(self, plan: Plan, budget: AskedBudget, replan: Callable[[Total], Plan]) -> str | None:
+        """Return a text that says what the account lacks to pay for `plan`; None if it can pay, or if no account pays.
+
+        `plan` is a plan within `budget`, and `replan` returns the plan of the same statement within another budget.
+        """
+        ...
+
+    def exhausted(
+        self, shortage: str, budget: AskedBudget, plan: Plan, replan: Callable[[Total], Plan]
+    ) -> BudgetExhausted:
+        """Return the error that refuses `plan` with the sentence `shortage`, and suggests a budget if one would fit.
+
+        `plan` is a plan within `budget`, and `replan` returns the plan of the same statement within another budget.
+        """
+        ...
+
     def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Run the SELECTs `parts` of a statement, charged once under `key`, and return their answers as one answer.
 
@@ -134,7 +152,9 @@ class SqlQuestion:
 
     def shortage(self, plan: Plan) -> str | None:
         """Return a text that says what the account lacks to pay for `plan`; None if it can pay or no account pays."""
-        return self.sessions[-1].shortage(self.statement.query, self.budget, plan)
+        if len(self.sessions) == 1:
+            return self.sessions[0].shortage(self.statement.query, self.budget, plan)
+        return self.session.shortage_of(plan, self.budget, lambda other: self._joint_plan(other).plan)
 
     def ask(self, key: str | None = None) -> SqlAnswer:
         """Charge and run the SELECTs that aggregate private rows, and return the result.
@@ -144,12 +164,18 @@ class SqlQuestion:
         if len(self.sessions) == 1:
             answer = self.sessions[0].ask(self.statement.query, self.budget, key=key)
         else:
-            answer = first_payable(
-                self.budget,
-                lambda tried: self._ask_within(tried, key),
-                self.session.account_status,
-                lambda tried: self._joint_plan(tried).plan.uses,
-            )
+            try:
+                answer = first_payable(
+                    self.budget,
+                    lambda tried: self._ask_within(tried, key),
+                    self.session.account_status,
+                    lambda tried: self._joint_plan(tried).plan.uses,
+                )
+            except BudgetExhausted as refused:
+                plan = self._joint_plan(self.budget).plan
+                raise self.session.exhausted(
+                    str(refused), self.budget, plan, lambda other: self._joint_plan(other).plan
+                ) from None
         return self.statement.result(answer, self.public)
 
     def _ask_within(self, budget: AskedBudget, key: str | None) -> PrivateAnswer:
@@ -190,6 +216,88 @@ class SqlQuestion:
             return self.session.derived_session(source).reader
 
         return reader
+
+
+def refuse_open_bounds(text: str, words: SqlWords, read: Callable[[str, SqlWords], SqlQuestion]) -> None:
+    """Raise the error for a statement that asks for an accuracy although some of its bounds are still to be found.
+
+    The error ends with the statement to write instead, which has example bounds: 0 and 100 for values, 5 rows of a
+    user, and 1 group of a user. If no epsilon that may be spent reaches the accuracy with these bounds, the error names
+    an accuracy that it reaches. Nothing is raised if all bounds are known.
+
+    `text` is the statement, `words` are its keyword arguments, and `read` returns the question for other ones.
+    """
+    question = read(text, words)
+    if not isinstance(question.budget, Within) or not _open_bounds(question, with_groups=True):
+        return
+    try:
+        question.plan()
+    except InvalidParameter as error:
+        proposed: dict[str, str] = {}
+        if error.needs_bounds:
+            with suppress(BadRequest):  # as of a statement that says itself that a bound is to be found
+                proposed = _with_example_bounds(text, words, read)
+        if not proposed:
+            raise
+        beside = [f"{name} = {value}" for name, value in proposed.items() if name != "statement"]
+        asked = f", with {' and '.join(beside)}" if beside else ""
+        raise InvalidParameter(
+            "how close an answer is depends on the bounds found: state them, or leave within out; this example has "
+            f"bounds to be replaced by what is known of the table{asked}; write: {proposed['statement']}"
+        ).proposing(proposed) from None
+
+
+def _with_example_bounds(text: str, words: SqlWords, read: Callable[[str, SqlWords], SqlQuestion]) -> dict[str, str]:
+    """Return what to ask in place of a statement whose bounds are open, by name; empty if nothing can be proposed.
+
+    - "statement" is the statement with example bounds in its calls, and "contributions" the most groups of a user, if
+      that is open.
+    - "within" is a wider accuracy, if the stated one cannot be reached with the example bounds.
+
+    The arguments are those of `refuse_open_bounds`.
+    """
+
+    def open_bounds_of(other: str) -> int | None:
+        try:
+            return _open_bounds(read(other, words), with_groups=False)
+        except BadRequest:
+            return None
+
+    statement = with_example_bounds(text, open_bounds_of) if open_bounds_of(text) else text
+    if not statement:
+        return {}
+    proposed: dict[str, str] = {"statement": statement}
+    if any(core.query.auto_contributions for core in read(statement, words).statement.cores):
+        proposed["contributions"], words = "1", {**words, "contributions": 1}
+    within = (question := read(statement, words)).budget
+    assert isinstance(within, Within)
+    half_width = float(within.within)
+    for _ in range(_MOST_WIDTHS):
+        try:
+            question.plan()
+        except Unattainable as error:
+            half_width = float(error.proposed.get("within") or 2 * half_width)
+            if states_option(statement, "within"):
+                proposed["statement"] = with_option(statement, "within", f"{half_width:g}")
+            else:
+                proposed["within"], words = f"{half_width:g}", {**words, "within": half_width}
+            question = read(proposed["statement"], words)
+        except BadRequest:
+            return {}
+        else:
+            return proposed
+    return {}
+
+
+_MOST_WIDTHS = 12
+"""The most accuracies that are tried for a proposal, each at most twice as wide as the one before it."""
+
+
+def _open_bounds(question: SqlQuestion, *, with_groups: bool) -> int:
+    """Return how many bounds of `question` are still to be found; `with_groups` adds the most groups of a user."""
+    queries = [core.query for core in question.statement.cores]
+    in_calls = sum(statistic.finds_clip + statistic.finds_rows for query in queries for statistic in query.statistics)
+    return in_calls + with_groups * sum(query.auto_contributions for query in queries)
 
 
 def public_values(sources: Mapping[str, Source]) -> PublicValue:

@@ -7,7 +7,7 @@ people, and a single balance also as JSON.
 import sys
 from collections.abc import Sequence
 from itertools import chain, count
-from shlex import quote
+from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from setwise.accounting.guarantees import Use
@@ -82,7 +82,7 @@ def account_advice(ledger: "Ledger", dataset: str, address: str = "", unit: str 
     of registered mechanisms, such as that of a live series, are left out, because they refuse a question that states an
     epsilon. If no account is left, it is a `setwise ledger open` command, with a name that no account has.
 
-    - `address` is that of the ledger, if it is not the default.
+    - `address` is that of the ledger, if it is not the default. A password in it is left out of the command.
     - `unit` is the unit of privacy of the new account. If it is "user", but the cap (joint budget) or accounts of the
       dataset protect another unit, it is that unit.
     """
@@ -93,15 +93,50 @@ def account_advice(ledger: "Ledger", dataset: str, address: str = "", unit: str 
         return f"write: {' or '.join(f'--account {quote(name)}' for name in usable[:_SHOWN])}"
     cap = ledger.cap(dataset)
     units = {unit, *(status.unit for status in statuses), USER if cap is None else cap.unit} - {USER}
+    account = _free_name(ledger, f"{dataset}-account", f"{dataset}-account")
+    command = _opening_command(account, "1", "1e-6", dataset, min(units) if units else USER, address)
+    return f"ask with --account {quote(account)} after you open it; write: {command}"
+
+
+def _free_name(ledger: "Ledger", name: str, stem: str) -> str:
+    """Return `name` if no account of the ledger has it, otherwise the first free name of `stem` and a number from 2."""
     taken = {status.name for status in ledger.accounts()}
-    numbered = (f"{dataset}-account{number}" for number in count(2))
-    account = next(name for name in chain([f"{dataset}-account"], numbered) if name not in taken)
-    protected = f" --unit {quote(min(units))}" if units else ""
-    place = f" --ledger {quote(address)}" if address and "://" not in address else ""
-    return (
-        f"ask with --account {quote(account)} after you open it; write: setwise ledger open {quote(account)} --filter "
-        f"--epsilon 1 --delta 1e-6 --dataset {quote(dataset)}{protected}{place}"
-    )
+    return next(free for free in chain([name], (f"{stem}{number}" for number in count(2))) if free not in taken)
+
+
+def _opening_command(account: str, epsilon: str, delta: str, dataset: str, unit: str, address: str) -> str:
+    """Return the `setwise ledger open` command that opens `account` with the budget (`epsilon`, `delta`).
+
+    `dataset` is "" for an account on any data, `unit` is the unit of privacy, and `address` that of the ledger, or "".
+    """
+    from setwise.cli.refusals import without_passwords
+
+    words = ["setwise", "ledger", "open", account, "--filter", "--epsilon", epsilon, "--delta", delta]
+    words += ["--dataset", dataset] if dataset else []
+    words += ["--unit", unit] if unit != USER else []
+    words += ["--ledger", *without_passwords([address])] if address else []
+    return join(words)
+
+
+_NEARLY_EMPTY = 0.05
+"""The share of an account's epsilon below which a refusal also says how to open another account."""
+
+
+def another_account(ledger: "Ledger", status: "AccountStatus", address: str = "") -> tuple[str, str] | None:
+    """Return (name, command) of a further account like the one with this `status`, if that is nearly empty; or None.
+
+    The command opens an account with the same promise, dataset and unit of privacy. The result is None if the account
+    has more than a twentieth of its epsilon left, is not open, or pays with registered uses, or if its dataset has a
+    cap, which a further account would share. `address` is that of the ledger, if it is not the default.
+    """
+    left, promised = status.epsilon_left, status.epsilon.upper
+    if left is None or status.state != "open" or left > _NEARLY_EMPTY * promised:
+        return None
+    if status.dataset and ledger.cap(status.dataset) is not None:
+        return None
+    name = _free_name(ledger, f"{status.name}-2", f"{status.name}-")
+    epsilon, delta = rounded_up(promised), rounded_up(status.delta)
+    return name, _opening_command(name, epsilon, delta, status.dataset, status.unit, address)
 
 
 def shut_out_note(ledger: "Ledger", account: str, dataset: str) -> str:

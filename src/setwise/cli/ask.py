@@ -21,12 +21,12 @@ import typer
 
 from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
-from setwise.cli.account_output import account_advice
+from setwise.cli.account_output import account_advice, another_account
 from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
-from setwise.cli.sql_refusals import no_user, refused_by_type, schema_of, table_path
-from setwise.errors import InvalidParameter, UnknownAccount, UnsuitableTable
+from setwise.cli.refusals import no_user, refused_by_type, schema_of, table_path, with_example_bounds
+from setwise.errors import BudgetExhausted, InvalidParameter, UnknownAccount, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
     from setwise.analytics.sql.result import SqlAnswer
+    from setwise.analytics.tables.scan_notes import NullSum
     from setwise.ledger.account import Account
     from setwise.ledger.status import AccountStatus
 
@@ -67,9 +68,17 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
         columns = words["value"].split(",") if kind == "distinct" else []
         if len(columns) > 1 and words["value"] not in opened.schema.names:
             raise SeveralValues([name.strip() for name in columns], common.table)
+        stated = dict(words)
         words, spent = opened.with_defaults(kind, words, _budget_words(common))
         query, budget = SHAPES[kind](**words), opened.budget(spent)
-        session = opened.for_question(query, budget)
+        try:
+            session = opened.for_question(query, budget)
+            if common.within is not None:
+                session.plan(query, budget)
+        except InvalidParameter as error:
+            if error.needs_bounds:
+                raise with_example_bounds(error, opened, kind, stated, query, _budget_words(common)) from None
+            raise
         _note_types(opened, session.types)
         _note_unread_cells(common, " ".join(map(str, words.values())), session.types)
         if common.preview:
@@ -105,7 +114,7 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         statement = parse_sql(text, user=user, contributions=words["contributions"], facts=facts)
     except InvalidParameter as refused:
         raise refused_by_type(refused, text, user, facts, schema_of(text, tables, arguments["engine"])) from None
-    joins = [core.source.joins for core in statement.cores]
+    joins, sums = [core.source.joins for core in statement.cores], statement.null_sums
     named = [join.table for each in joins for join in each]
     private = {name: tables[name] for name in named if name in tables}
     sources = {**({} if catalog is None else catalog.public), **public, **private}
@@ -125,7 +134,9 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
         question = session.ask_sql(text, {**words, **_budget_words(common)}, statement.table)
         entry = None if catalog is None else catalog.table(source)
         _note_types(session, question.types)
-        _note_unread_cells(common, text, question.types, joined, entry, dict.fromkeys(private, statement.user), joins)
+        _note_unread_cells(
+            common, text, question.types, joined, entry, dict.fromkeys(private, statement.user), joins, sums
+        )
         if common.preview or question.statement.explain:
             plan = question.plan()
             queries = [core.query for core in question.statement.cores]
@@ -178,6 +189,7 @@ def _note_unread_cells(
     entry: "CatalogTable | None" = None,
     users: Mapping[str, str] | None = None,
     joins: "Sequence[Sequence[Join]]" = (),
+    null_sums: "Sequence[NullSum]" = (),
 ) -> None:
     """Print to standard error how many cells that the question needs cannot be parsed, and which options would help.
 
@@ -189,6 +201,7 @@ def _note_unread_cells(
       options in `common`
     - `users`: the user columns of joined private tables, by table name
     - `joins`: the joins of each SELECT, whose keys are compared
+    - `null_sums`: sums of columns that are null in rows where one of the columns is empty
 
     Nothing is printed with --no-scan, or if the engine is not DuckDB. Raises: `UnsuitableTable`, except for a preview,
     if so much would be skipped or misread that the answer would be of no use (see `note_unread_cells`).
@@ -217,7 +230,7 @@ def _note_unread_cells(
         user=common.user,
     )
     tables = joined_tables(joined or {}, types, users or {})
-    note_unread_cells(first, tables, question, free=common.preview, joins=joins)
+    note_unread_cells(first, tables, question, free=common.preview, joins=joins, null_sums=null_sums)
 
 
 def _budget_words(common: CommonOptions) -> "BudgetWords":
@@ -288,6 +301,7 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
     The options `common` name the ledger and the account.
     Raises: `UnknownAccount` if the ledger does not exist, or has no account of that name. If the account may not pay
     for the table, but an account of the table's dataset may, the error of the `with` block also says what to paste.
+    An error because the account is nearly empty says how to open another one.
     """
     if common.account is None:
         yield None
@@ -299,8 +313,16 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
         command = opening_command(common.account, url)
         raise UnknownAccount(f"there is no ledger at {url!r}; this opens one, with the account: {command}")
     with Ledger.open(url) as ledger:
+        account = ledger.account(common.account)
         try:
-            yield ledger.account(common.account)
+            yield account
+        except BudgetExhausted as error:
+            another = another_account(ledger, account.status(), common.ledger or "")
+            if another is None:
+                raise
+            name, command = another
+            message = f"{error}; this opens another account: {command}"
+            raise BudgetExhausted(message).proposing({"account": name}) from None
         except InvalidParameter as error:
             if not error.needed_dataset:
                 raise

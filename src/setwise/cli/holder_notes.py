@@ -14,13 +14,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import pairwise
 from pathlib import Path
 from shlex import join, quote, split
 from typing import TYPE_CHECKING
 
-from setwise.cli.sql_refusals import with_near_column, without_other_files
+from setwise.cli.refusals import command_words, with_near_column, without_other_files
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.joins import Join
     from setwise.analytics.schema import Kind
     from setwise.analytics.tables.check import TableCheck
-    from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, TableToScan
+    from setwise.analytics.tables.scan_notes import CopyCommand, NullSum, ScanNote, TableToScan
 
 _QUESTION_OPTIONS = frozenset(
     {
@@ -48,9 +47,6 @@ _QUESTION_OPTIONS = frozenset(
     }
 )
 """The options of questions, each with a value, that `setwise sql` does not have, or means otherwise (--table)."""
-
-command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
-"""The words of the command that runs, from the name of the command on."""
 
 _FLAGS = frozenset({"--header", "--no-header"})
 _VALUED = frozenset(
@@ -180,7 +176,7 @@ class UnreadableCells(UnsuitableTable):
         self.notes = tuple(notes)
 
 
-def _advice(
+def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
     source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str, notes: "Sequence[ScanNote]", message: str
 ) -> str:
     """Return advice to add to a refusal: which options the CSV file `source` needs, and a command with these options.
@@ -208,6 +204,10 @@ def _advice(
         commands.append(wrapped)
     comparisons = dict(note.comparison for note in notes if note.comparison is not None)
     asked = _with_constants([_with_comparisons(word, comparisons) for word in command_words.get()], notes)
+    asked = _with_rewritten(asked, notes)
+    if notes and all(note.rewritten is not None for note in notes):  # the file itself is read well
+        is_new = asked != command_words.get() and not any("\n" in word for word in asked)
+        return f"or ask again with: setwise {join(asked)}" if is_new else ""
     # A command that would be refused for these notes again is never returned. A readable copy of the file, and a column
     # of words that is compared with one of them, are not refused again.
     if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
@@ -439,6 +439,13 @@ def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
     return word
 
 
+def _with_rewritten(words: Sequence[str], notes: "Sequence[ScanNote]") -> tuple[str, ...]:
+    """Return the command-line `words` with the expressions that `notes` propose in place of those in the statement."""
+    for written, instead in [note.rewritten for note in notes if note.rewritten is not None]:
+        words = [word.replace(written, instead) for word in words]
+    return tuple(words)
+
+
 def _with_constants(
     words: Sequence[str], notes: "Sequence[ScanNote]", csv: "CsvOptions | None" = None
 ) -> tuple[str, ...]:
@@ -578,32 +585,35 @@ def joined_tables(
 def note_unread_cells(
     first: "TableToScan",
     joinable: "Mapping[str, TableToScan]",
-    question: str,
-    *,
+    *questions: str,
     free: bool,
     joins: "Sequence[Sequence[Join]]" = (),
+    null_sums: "Sequence[NullSum]" = (),
 ) -> None:
-    """Print to standard error how many lines and cells of tables a question cannot read, and which options help.
+    """Print to standard error how many lines and cells of tables questions cannot read, and which options help.
 
-    - `first`: the first table of the question
-    - `joinable`: the tables that the question joins, by name
-    - `question`: the text of the question; only columns whose names occur in it are checked
+    - `first`: the first table of the questions
+    - `joinable`: the tables that the questions join, by name
+    - `questions`: the text of each question; only columns whose names occur in one are checked
     - `free`: True for a preview, which is never refused
     - `joins`: the joins of each SELECT, whose keys are compared
+    - `null_sums`: sums of columns that are null in rows where one of the columns is empty
 
     Raises: `UnsuitableTable` unless `free`, if so much would be skipped or misread that the answer would be of no use:
     for example, if at most half of a column's cells can be read, if no key of a join meets a row, if milliseconds are
     read as seconds, or if dates that do not begin with the year are compared as text.
     """
-    from setwise.analytics.tables.unmet_values import join_notes, text_notes
+    from setwise.analytics.tables.unmet_values import join_notes, null_sum_notes, text_notes
     from setwise.analytics.tables.unread_cells import unread_cells
 
     tables = [first, *joinable.values()]
-    found = [(table, note) for table in tables for note in unread_cells(table, question)]
+    found = [(table, note) for table in tables for note in unread_cells(table, " ".join(questions))]
     if all(not note.mostly_unreadable for _, note in found):  # keys and texts of cells that cannot be read say nothing
         for each in dict.fromkeys(map(tuple, joins)):
             found += [(first, note) for note in join_notes(first, joinable, each)]
-        found += text_notes(tables, question)
+        texts = {note.text: (table, note) for question in questions for table, note in text_notes(tables, question)}
+        found += texts.values()
+        found += null_sum_notes(tables, null_sums)
     refusals, refused_notes = [], []
     for table, note in found:
         remedy = table.remedy if "--" in note.text else ""

@@ -12,6 +12,7 @@ import typer
 
 from setwise.cli import account_output, output
 from setwise.cli.output import AsJson
+from setwise.cli.refusals import command_words
 from setwise.errors import InvalidParameter, StoreFailed
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def open_account(
     """Open an account with mechanism uses to spend in any order (--register), or with a budget (--filter)."""
     uses = [*(register or []), *(more or [])]
     if delta is None or (epsilon is not None and not take_any and not uses):
-        raise InvalidParameter(f"write: {_complete_command(name, uses, epsilon, delta)}")
+        raise InvalidParameter(f"write: {_complete_command(uses, epsilon, delta)}")
     if take_any == bool(uses) or (more and not register):
         raise InvalidParameter("give either --register with one MECH or more, or --filter with --epsilon")
     if take_any != (epsilon is not None):
@@ -169,19 +170,22 @@ def open_account(
     account_output.print_status(status, as_json=as_json)
 
 
-def _complete_command(name: str, uses: list[str], epsilon: float | None, delta: float | None) -> str:
-    """Return the text of a complete `setwise ledger open` command, as a suggestion when parameters were left out.
+def _complete_command(uses: list[str], epsilon: float | None, delta: float | None) -> str:
+    """Return the `setwise ledger open` command that runs, with the parameters that were left out.
 
-    `name` is the account's name, and `uses` are the mechanism uses (runs of mechanisms) to register, as the user wrote
-    them. Without uses, the account gets a budget of `epsilon`, or of 1 if that is None. A missing `delta` becomes 1e-6.
+    `uses` are the mechanism uses (runs of mechanisms) to register. Without uses, the account gets a budget of
+    `epsilon`, or of 1 if that is None. A missing `delta` becomes 1e-6.
     """
     from shlex import join
 
     from setwise.analytics.budget import DEFAULT_DELTA
 
-    words = ["--register", *uses] if uses else ["--filter", "--epsilon", f"{1 if epsilon is None else epsilon:g}"]
-    stated = DEFAULT_DELTA if delta is None else delta
-    return join(["setwise", "ledger", "open", name, *words, "--delta", f"{stated:g}"])
+    words = list(command_words.get())
+    if not uses:
+        words += [] if "--filter" in words else ["--filter"]
+        words += ["--epsilon", "1"] if epsilon is None else []
+    words += ["--delta", f"{DEFAULT_DELTA:g}"] if delta is None else []
+    return join(["setwise", *words])
 
 
 @ledger_app.command()

@@ -15,7 +15,15 @@ from typer.core import TyperGroup
 
 from setwise import __version__
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
-from setwise.cli.holder_notes import SeveralValues, command_words
+from setwise.cli.holder_notes import SeveralValues
+from setwise.cli.refusals import (
+    command_words,
+    password_left_out,
+    statement_word,
+    with_proposed_command,
+    with_usable_addresses,
+    without_passwords,
+)
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {
@@ -86,8 +94,11 @@ class _Once(GroupedHelp):
         """
         # A SQL statement that begins with a comment is no option: a space before it makes it an argument.
         args = [f" {word}" if _SQL_COMMENT.match(word) else word for word in args]
-        command_words.set((*ctx.command_path.split()[1:], *args))
+        shown = without_passwords(args)
+        command_words.set((*ctx.command_path.split()[1:], *shown))
+        password_left_out.set(shown != tuple(args))
         values, unknown, parsed = self.make_parser(ctx).parse_args(args=list(args))
+        statement_word.set(str(values.get("query") or ""))
         for flag, word in pairwise(args):
             if flag in ("--csv", "--json") and word in unknown:
                 raise InvalidParameter(
@@ -251,7 +262,8 @@ def main() -> None:
         from setwise.cli.output import with_option_names
 
         is_report = command_words.get()[:1] == ("run",)  # a report has entries, not options
-        _fail(str(error) if is_report else with_option_names(str(error)), error.exit_code)
+        message = str(error) if is_report else with_proposed_command(with_option_names(str(error)), error.proposed)
+        _fail(with_usable_addresses(message), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", _INTERRUPTED)
     except OSError as error:  # only writing the output raises it here: other files have their own messages

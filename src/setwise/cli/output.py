@@ -35,6 +35,9 @@ _ASSIGNMENT = re.compile(r"\b(contributions|epsilon) = (\S+)")
 """A parameter and its value in a hint, as Python and SQL write them; the command line has an option instead."""
 _ROWS_HINT = re.compile(r"\bper_item = (\d+), in SQL (COUNT\([^()]* => \(0, \d+\)\))")
 """A limit on a user's rows in a hint: as a parameter of Python, which is an option of commands, and as SQL."""
+_MISSED_ACCURACY = re.compile(r"\bepsilon = (\S+) in place of within = (\S+)")
+"""The epsilon that a note proposes in place of an accuracy, as Python, SQL and JSON write the two."""
+_MISSED_OPTIONS = r"--epsilon \1 in place of --within \2"
 _COVERS = {
     "batch": "every mechanism chosen up front",
     "ordered": "parameters in this order, each mechanism chosen after the answers before it",
@@ -392,7 +395,10 @@ def _notes(
     from rich.text import Text
 
     lines = [
-        ("numbers", " ".join(filter(None, (summary, _open_interval_note(answer))))),
+        (
+            "numbers",
+            " ".join(filter(None, (_MISSED_ACCURACY.sub(_MISSED_OPTIONS, summary), _open_interval_note(answer)))),
+        ),
         ("promise", answer.promise),
         ("cost", _cost_in_words(answer, status, allowed, stored)),
     ]

@@ -1,6 +1,7 @@
 """`setwise run`: ask the questions of a report file, which lists a table, a budget and questions."""
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +11,14 @@ from setwise.accounting.promises import epsilon_at_delta, rounded_up
 from setwise.cli.options import ledger_url
 from setwise.cli.output import AsJson, print_json, print_table
 from setwise.cli.preview import PREVIEW_TITLE
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, SetwiseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from setwise.analytics.engines.joins import Join
     from setwise.analytics.planning.joint_pricing import Priced
+    from setwise.analytics.tables.scan_notes import NullSum
     from setwise.reports.outputs import Answered
     from setwise.reports.report import Report
     from setwise.reports.run import ReportRun
@@ -66,10 +69,11 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
     `free` is True for a preview.
 
     Raises: `UnsuitableTable` unless `free`, if so much would be skipped or misread that the answers would be of no use:
-    for example, if at most half of a column's cells can be read.
+    for example, if at most half of a column's cells can be read, or if no key of a join meets a row.
     """
     from setwise.analytics.catalog import read_catalog
     from setwise.analytics.engines.files import CsvOptions
+    from setwise.analytics.sql.parser import TableFacts, parse_sql
     from setwise.analytics.sql.syntax import table_names
     from setwise.analytics.tables.scan_notes import TableToScan
     from setwise.cli.ask import CSV_OPTIONS
@@ -100,14 +104,22 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
     )
     texts: list[str] = []
     joined: dict[str, str] = {}
+    joins: list[Sequence[Join]] = []
+    sums: list[NullSum] = []
+    facts = TableFacts(public=tuple(joinable.keys() - private.keys()), private=tuple(private))
     for question in report.questions:
         if question.select is None:
-            texts += [str(value) for name, value in question.query.to_dict().items() if name != "kind"]
-        else:
-            texts.append(question.select.text)
-            joined |= {name: joinable[name] for name in table_names(question.select.text) if name in joinable}
-    users = dict.fromkeys(private, report.user)
-    note_unread_cells(first, joined_tables(joined, types, users), " ".join(texts), free=free)
+            texts.append(" ".join(str(value) for name, value in question.query.to_dict().items() if name != "kind"))
+            continue
+        text = question.select.text
+        texts.append(text)
+        with suppress(SetwiseError):  # the run says what is wrong with the statement
+            joined |= {name: joinable[name] for name in table_names(text) if name in joinable}
+            statement = parse_sql(text, user=report.user, facts=facts)
+            joins += [core.source.joins for core in statement.cores]
+            sums += statement.null_sums
+    tables = joined_tables(joined, types, dict.fromkeys(private, report.user))
+    note_unread_cells(first, tables, *texts, free=free, joins=joins, null_sums=sums)
 
 
 def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:

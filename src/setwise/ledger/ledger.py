@@ -60,13 +60,13 @@ def opening_command(name: str, address: str = "") -> str:
     """Return a shell command that opens the account `name`, for errors about a missing account or ledger.
 
     The account gets a budget of epsilon 1 and delta 1e-6, which the user can change before running the command.
-    `address` is the path of the ledger's SQLite file, or the URL of a database server, or "" for the default ledger.
-    Only a path is written into the command, as --ledger PATH.
+    `address` is the path of the ledger's SQLite file, or the URL of a database server without its password, or "" for
+    the default ledger.
 
     >>> opening_command("ana", "team.db")
     'setwise ledger open ana --filter --epsilon 1 --delta 1e-6 --ledger team.db'
     """
-    place = f" --ledger {quote(address)}" if address and "://" not in address else ""
+    place = f" --ledger {quote(address)}" if address else ""
     return f"setwise ledger open {quote(name)} --filter --epsilon 1 --delta 1e-6{place}"
 
 

@@ -47,7 +47,7 @@ from setwise.analytics.rows.expression import (
     TimeWord,
     UnitKey,
 )
-from setwise.analytics.rows.type_errors import not_a_condition, not_a_number, not_comparable
+from setwise.analytics.rows.type_errors import not_a_condition, not_a_number, not_comparable, not_one_kind
 from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Column, Kind, Schema
 from setwise.errors import InvalidParameter
 
@@ -433,7 +433,7 @@ class _Compiler:
         if kinds <= {Kind.INTEGER, Kind.FLOAT} and len(kinds) == 2:
             return [self._real_number(value) for value in values], Kind.FLOAT
         if len(kinds) != 1:
-            raise InvalidParameter(f"the values of {construct} must be of one kind, not {' and '.join(sorted(kinds))}")
+            raise not_one_kind(construct, [(each, value.kind) for each, value in zip(expressions, values, strict=True)])
         return values, kinds.pop()
 
     def _call(self, expression: Call) -> Value:

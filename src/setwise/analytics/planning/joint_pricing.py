@@ -334,7 +334,10 @@ def _plan_each_within(
         def plan_one(total: Total, place: int = place) -> ExecutablePlan:
             return plan(place, total)
 
-        plans.append(plan_within(share, plan_one))
+        planned = plan_within(share, plan_one)
+        if planned.target is not None:  # no epsilon of the statement is known that would do for one SELECT
+            planned = replace(planned, target=replace(planned.target, total=None))
+        plans.append(planned)
     return tuple(plans)
 
 

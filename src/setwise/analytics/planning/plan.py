@@ -38,6 +38,7 @@ from setwise.analytics.planning.bounds_search import (
 from setwise.analytics.planning.charges import Charge, promise_within
 from setwise.analytics.planning.expected_error import releases_of, statistics_error, statistics_in_words
 from setwise.analytics.planning.mechanism_choice import choose_mechanism
+from setwise.analytics.planning.missed_accuracy import AccuracyTarget
 from setwise.analytics.present.order import Axis, axis_of, columns_in_utc
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
@@ -180,6 +181,7 @@ class ExecutablePlan:
     - `largest_group` is an estimate of the count of the largest group, from the noisy numbers of a search that ran
       before; None if there is no estimate.
     - `is_weighable` is True if the table allows private groups to be found in rounds (several noisy passes over it).
+    - `target` is the accuracy that the question asked for in place of an epsilon; None if it stated its budget.
     """
 
     query: Query
@@ -196,6 +198,7 @@ class ExecutablePlan:
     search: "BoundsSearch | None" = None
     largest_group: float | None = None
     is_weighable: bool = False
+    target: AccuracyTarget | None = None
 
     def at_version(self, version: str) -> "ExecutablePlan":
         """Return the same plan for the version `version` of a Delta or Iceberg table with the same columns.

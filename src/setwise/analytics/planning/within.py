@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from setwise.analytics.budget import Within
 from setwise.analytics.planning.bounds_search import open_bounds
+from setwise.analytics.planning.missed_accuracy import AccuracyTarget, planned_radii
 from setwise.analytics.planning.plan import ExecutablePlan
 from setwise.analytics.statistics import STATISTICS
 from setwise.errors import InvalidParameter, Unattainable
@@ -36,7 +38,7 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
     (`DEFAULT_CEILING`).
     Raises: `Unattainable` if the accuracy needs a larger epsilon; the message names the epsilon that it needs.
     """
-    cheapest = _least(accuracy, plan)
+    cheapest = _with_target(_least(accuracy, plan), accuracy)
     assert cheapest.total is not None
     ceiling = DEFAULT_CEILING if accuracy.epsilon is None else accuracy.epsilon
     price = cheapest.total.epsilon
@@ -46,7 +48,7 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
     radius = widest_radius(at_ceiling)
     # The ceiling lies between two epsilons of the search grid, so it may do although the next one on the grid is above.
     if radius <= accuracy.within:
-        return at_ceiling
+        return _with_target(at_ceiling, accuracy)
     attainable = _describe_radius(radius, at_ceiling)
     limit = f"epsilon {float(ceiling):g} is the most that this question may spend"
     default = " unless it names an epsilon" if accuracy.epsilon is None else ""
@@ -54,7 +56,21 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
         f"{_SURE} intervals within ±{float(accuracy.within):g} take epsilon {float(price):g}, and {limit}{default}; "
         f"give epsilon {float(price):g} as well, or an accuracy of {attainable}, "
         f"which epsilon {float(ceiling):g} pays for"
+    ).proposing({"within": _radius_text(radius)})
+
+
+def _with_target(executable: ExecutablePlan, accuracy: Within) -> ExecutablePlan:
+    """Return the plan `executable` with the accuracy that it was planned for, with which its answer is compared."""
+    mechanism = executable.mechanism
+    radii = planned_radii(executable.query, mechanism) if isinstance(mechanism, GroupStatistics) else ()
+    target = AccuracyTarget(
+        within=accuracy.within,
+        query=replace(executable.query, where=None),  # on which no half-width depends
+        total=executable.total,
+        radii=radii,
+        weighable=executable.rounds is not None,
     )
+    return replace(executable, target=target)
 
 
 def widest_radius(executable: ExecutablePlan) -> Fraction:
@@ -68,16 +84,17 @@ def widest_radius(executable: ExecutablePlan) -> Fraction:
     mechanism = executable.mechanism
     if executable.search is not None:
         missing = open_bounds(executable.search.search.query)
-        raise InvalidParameter(
+        refusal = InvalidParameter(
             f"how close an answer is depends on the bounds found: give {' and '.join(missing)}, or leave within out"
         )
+        refusal.needs_bounds = True
+        raise refusal
     if not isinstance(mechanism, GroupStatistics):
         radius = executable.plan.error.radius
         if radius is None:
             raise InvalidParameter("an accuracy is about numbers, and only labels are asked for: leave within out")
         return Fraction(radius)
-    pairs = zip(executable.query.statistics, mechanism.statistics, strict=True)
-    radii = [statistic.planned_radius(release) for statistic, release in pairs]
+    radii = planned_radii(executable.query, mechanism)
     return max(_discovery_radius(mechanism) if radius is None else radius for radius in radii)
 
 

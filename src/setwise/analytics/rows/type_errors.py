@@ -4,6 +4,8 @@ All columns of a CSV file are text unless a type is declared for them. An error 
 type a text column would need, so that a session can read the column as that type and try again.
 """
 
+from collections.abc import Sequence
+
 from setwise.analytics.rows.expression import ColumnValue, RowExpression
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter
@@ -30,6 +32,26 @@ def not_comparable(left: tuple[RowExpression, Kind], right: tuple[RowExpression,
         wanted = Kind.FLOAT if other is Kind.INTEGER else other
         if needed := _declarable_types(side, kind, wanted):
             return InvalidParameter(message + _advice(side, kind, wanted)).needing(needed)
+    return InvalidParameter(message)
+
+
+def not_one_kind(construct: str, values: Sequence[tuple[RowExpression, Kind]]) -> InvalidParameter:
+    """Return the error for `values` of several types where one is needed, such as those of CASE, the `construct`.
+
+    `values` are pairs (expression, kind of its values). If one is a column of text among numbers, or among values of
+    another type, the message advises to declare its type.
+    """
+    kinds = sorted({kind for _, kind in values})
+    message = f"the values of {construct} must be of one kind, not {' and '.join(kinds)}"
+    others = {kind for _, kind in values} - {Kind.TEXT}
+    if len(others) == 1 or others == {Kind.INTEGER, Kind.FLOAT}:
+        wanted = Kind.FLOAT if Kind.INTEGER in others else next(iter(others))
+        needed = [(each, kind) for each, kind in values if _declarable_types(each, kind, wanted)]
+        if needed and len(needed) == sum(kind is Kind.TEXT for _, kind in values):
+            types = {
+                name: found for each, kind in needed for name, found in _declarable_types(each, kind, wanted).items()
+            }
+            return InvalidParameter(message + _advice(*needed[0], wanted)).needing(types)
     return InvalidParameter(message)
 
 

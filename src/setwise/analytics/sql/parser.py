@@ -25,6 +25,7 @@ from setwise.analytics.sql.suggestions.corrections import (
     with_other_aliases,
     with_paths,
 )
+from setwise.analytics.sql.suggestions.nullable_sums import nullable_sums, of_numbers
 from setwise.analytics.sql.syntax import SPENDING, construct_of, number_in, parse, unsupported
 from setwise.analytics.sql.time_units import check_epochs
 from setwise.errors import BadRequest, InvalidParameter, Unattainable, UnknownColumn, UnsuitableTable
@@ -71,6 +72,7 @@ def parse_sql(
     """
     try:
         tree, options, explain = parse(text)
+        null_sums = nullable_sums(tree, text)
         tree = rewrite_spellings(tree)
         if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
             raise unsupported(construct_of(tree), "ask one SELECT")
@@ -113,7 +115,10 @@ def parse_sql(
         refusal = _refusal(text, settings, facts, columns, reader.problems.messages)
         raise InvalidParameter(refusal).needing(reader.problems.needed_types)
     spending: dict[str, Any] = {name: float(number_in(options[name], name)) for name in SPENDING if name in options}
-    return replace(statement, explain=explain, **spending)
+    source = statement.cores[-1].source
+    if facts.schema_of is not None and null_sums:
+        null_sums = of_numbers(null_sums, facts.schema_of(source.table, source.joins))
+    return replace(statement, explain=explain, null_sums=null_sums, **spending)
 
 
 _NOTHING_CLOSE = "no statement that is answered asks nearly this, but one can count the users"

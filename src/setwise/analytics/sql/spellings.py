@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import conjunction, own_nodes, set_where
-from setwise.analytics.sql.condition_spellings import plain_condition
+from setwise.analytics.sql.condition_spellings import plain_condition, search_cases, with_letter_cases
 from setwise.analytics.sql.syntax import COMPARISONS, short_text
 
 _LARGEST_POWER = 6
@@ -34,6 +34,7 @@ def rewrite_spellings(tree: exp.Expr) -> exp.Expr:
     For example, x // 2 becomes SIGN(x / 2) * FLOOR(ABS(x / 2)). The tree is changed in place where possible. A result
     column without an alias keeps the name that it would have without rewriting.
     """
+    search_cases(tree)
     for select in list(tree.find_all(exp.Select)):
         _join_by_where(select)
         _turn_right_join(select)
@@ -66,9 +67,9 @@ def _plain_form(node: exp.Expr) -> exp.Expr:
         case exp.Add() | exp.Mul():
             return _bins(node)
         case _ if type(node) in COMPARISONS:
-            return plain_condition(_compared_times(node))
+            return with_letter_cases(plain_condition(_compared_times(node)))
         case _:
-            return plain_condition(node)
+            return with_letter_cases(plain_condition(node))
 
 
 def _name(node: exp.Expr) -> str:

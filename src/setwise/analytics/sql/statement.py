@@ -32,6 +32,7 @@ from setwise.analytics.sql.free.choice import allow_for_choice
 from setwise.analytics.sql.free.shell import Shell, ShellColumn, unique_names
 from setwise.analytics.sql.result import Estimated, Output, RowCell, SqlAnswer, estimated
 from setwise.analytics.sql.syntax import SPENDING
+from setwise.analytics.tables.scan_notes import NullSum
 from setwise.errors import InvalidParameter
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import cell_of, shown_cell
@@ -53,6 +54,7 @@ class Statement:
     - `scalars` are scalar subqueries whose released values stand in conditions of later SELECTs.
     - `has_public_values` is True if expressions over private rows have constants computed from public tables.
     - `explain` is True for EXPLAIN.
+    - `null_sums` are sums and differences of columns that are null where one of the columns is null.
     - `epsilon`, `delta` and `within` are from the OPTIONS clause; None if not set. `within` is the precision that the
       analyst wants: half the width of a confidence interval, in the unit of the statistic.
     """
@@ -64,6 +66,7 @@ class Statement:
     scalars: tuple[Shell, ...] = ()
     has_public_values: bool = False
     explain: bool = False
+    null_sums: tuple[NullSum, ...] = ()
     epsilon: float | None = None
     delta: float | None = None
     within: float | None = None
@@ -236,7 +239,8 @@ class Statement:
         answer = replace(answer, parts=tuple(written)) if answer.parts else written[0]
         rows = self._rows(answer, answers, public)
         described = describe_parts(rows.answer, [core.query.groups for core in self.cores])
-        notes = (*rows.notes, *self._row_count_notes(answers), *self._null_notes())
+        sums = [each.answer_note() for each in self.null_sums]
+        notes = (*rows.notes, *self._row_count_notes(answers), *self._null_notes(), *sums)
         return replace(rows, answer=described, bounds=bounds, notes=notes, advice=self.advice)
 
     def _row_count_notes(self, answers: Sequence[PrivateAnswer]) -> list[str]:

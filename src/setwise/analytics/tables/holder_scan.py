@@ -14,9 +14,9 @@ from setwise.analytics.engines.connect import types_of_joined
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.cell_doubts import computed_uses
-from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.scan_notes import NullSum, ScanNote, TableToScan
 from setwise.analytics.tables.text_order import ordered_columns
-from setwise.analytics.tables.unmet_values import join_notes, text_notes
+from setwise.analytics.tables.unmet_values import join_notes, null_sum_notes, text_notes
 from setwise.analytics.tables.unread_cells import named_columns, unread_cells
 from setwise.errors import UnsuitableTable
 
@@ -69,12 +69,12 @@ class HolderScan:
         scan._past_sentences = self._past_sentences
         return scan
 
-    def warn(self, question: str, joins: Sequence[Sequence[Join]] = ()) -> None:
+    def warn(self, question: str, joins: Sequence[Sequence[Join]] = (), null_sums: Sequence[NullSum] = ()) -> None:
         """Warn of rows and cells that a question will not read, in the tables that it names.
 
         `question` is SQL, or a text with the names of the columns and joined tables, and `joins` are the joins of each
-        SELECT. A table that cannot be scanned causes no warning. If Python is set to raise warnings as errors, the
-        warning is raised.
+        SELECT. `null_sums` are its sums of columns that are null where one of the columns is. A table that cannot be
+        scanned causes no warning. If Python is set to raise warnings as errors, the warning is raised.
 
         Raises: `UnsuitableTable` if so much is not read, or is misread, that the answer would be of no use: for
         example, if at most half of a column's cells can be read, if no key of a join meets a row, or if milliseconds
@@ -91,6 +91,11 @@ class HolderScan:
             # Remembered only now: if warnings are errors, the next such question has to be stopped too.
             self._scanned |= columns
         self._warn_of(self._unmet_values([*tables.values()], question, joins))
+        try:
+            sums = [note for _, note in null_sum_notes([*tables.values()], null_sums)]
+        except Exception:  # the engine reads the table again, and reports what is wrong without a value of a row
+            return
+        self._warn_of(sums)
 
     def _warn_of(self, notes: Sequence[ScanNote]) -> None:
         """Warn of each of `notes` once, or raise `UnsuitableTable` with all of them if one refuses the question."""

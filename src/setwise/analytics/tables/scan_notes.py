@@ -184,6 +184,8 @@ class ScanNote:
     - `choices` are several commands in place of `copy_command`, one for each meaning that the cells may have.
     - `compared` is (column, kind, grammar) if the query compares a text column by order whose cells are numbers or
       dates. The column is to be read as the kind, and its constants are written as the grammar says.
+    - `rewritten` is (expression, other expression) if the query should have the other expression in its place, as
+      COALESCE(debit, 0) - COALESCE(credit, 0) for debit - credit.
     """
 
     text: str
@@ -195,3 +197,33 @@ class ScanNote:
     options: tuple[str, ...] = ()
     choices: tuple[CopyCommand, ...] = ()
     compared: tuple[str, Kind, CellGrammar] | None = None
+    rewritten: tuple[str, str] | None = None
+
+
+ADDED_KINDS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.TEXT})
+"""Kinds of columns that may be added up; a column of text is one of a CSV file whose type is not declared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NullSum:
+    """A sum or difference of several columns in a SQL statement, which is null where one of the columns is null.
+
+    - `columns` are the names of the columns, and `written` is the expression as the statement has it.
+    - `coalesced` is the expression that counts a null as 0, such as COALESCE(debit, 0) - COALESCE(credit, 0).
+    """
+
+    columns: tuple[str, ...]
+    written: str
+    coalesced: str
+
+    @property
+    def names(self) -> str:
+        """The names of the columns in words, such as "debit and credit"."""
+        return " and ".join(self.columns)
+
+    def answer_note(self) -> str:
+        """Return the sentence below an answer that says which rows the expression leaves out; it reads no row."""
+        return (
+            f"Rows in which one of {self.names} is null are left out of {self.written}; {self.coalesced} counts a null "
+            "as 0."
+        )

@@ -1,8 +1,11 @@
-"""Notes for the data holder about keys of a join that meet no row, and about texts in conditions that no cell has.
+"""Notes for the data holder about joins whose keys meet no row, texts that no cell has, and sums that are null.
 
 A join of users 1, 2 and 3 with users 000001, 000002 and 000003 has no rows, and neither has a filter such as city =
 'paris' on cells Paris. Such a question would be charged, and its answer would be noise alone. The counts are exact, so
 they are only for the data holder.
+
+A bank statement has an empty cell in one of two columns of each line, so that debit - credit is null on each line, and
+its sum 0. That is right in SQL, but hardly what was meant.
 """
 
 import re
@@ -14,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.files import apply_description, description_of, files_of, magic_of
 from setwise.analytics.engines.joins import Join, JoinInput, types_of_keys
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.tables.clean_copies import with_changed_cells
-from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.scan_notes import ADDED_KINDS, NullSum, ScanNote, TableToScan
 from setwise.errors import SetwiseError
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ _MOST_TEXTS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class OpenedTable:
     """A table that a question joins, opened to look up its keys.
 
     - `scanned` says where the table is and how its cells are to be read.
@@ -55,12 +58,12 @@ def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Se
     - `joinable` has the tables that may be joined, by name.
     """
     notes = []
-    opened = {"": _open(main, {})}
+    opened = {"": open_to_scan(main, {})}
     for join in joins:
         if join.table not in joinable:
             continue
         scanned = joinable[join.table]
-        joined = _open(scanned, {})
+        joined = open_to_scan(scanned, {})
         # Keys that a subquery computed are no cells of a file.
         is_computed = join.rows and any(key.joined != main.user for key in join.keys)
         pairs = [_pair(opened, key.earlier, key.column) for key in join.keys]
@@ -70,7 +73,7 @@ def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Se
             earlier = opened[name]
             part = JoinInput(name=name, schema=earlier.schema, private=True)
             types = {} if scanned.user is not None else types_of_keys(join, [part], joined.schema)
-            joined = _open(scanned, types) if types else joined
+            joined = open_to_scan(scanned, types) if types else joined
             columns = [(key.column, key.joined) for key in join.keys]
             if all(key.joined in joined.schema.names for key in join.keys):
                 notes += _notes_of_join(join, earlier, joined, columns)
@@ -78,7 +81,7 @@ def join_notes(main: TableToScan, joinable: Mapping[str, TableToScan], joins: Se
     return notes
 
 
-def _pair(opened: Mapping[str, _Opened], named: str | None, column: str) -> tuple[str | None, str]:
+def _pair(opened: Mapping[str, OpenedTable], named: str | None, column: str) -> tuple[str | None, str]:
     """Return (name, column), where `name` is the first of the `opened` tables that has the key `column`, or None.
 
     `named` is the table that the join condition names, or None if it names none. If it names one, only this table is
@@ -92,7 +95,7 @@ def _pair(opened: Mapping[str, _Opened], named: str | None, column: str) -> tupl
     return (candidates[0] if candidates else None), column  # USING compares a column that the joined tables share
 
 
-def _open(scanned: TableToScan, types: Mapping[str, Kind]) -> _Opened:
+def open_to_scan(scanned: TableToScan, types: Mapping[str, Kind]) -> OpenedTable:
     """Return the table `scanned`, opened as a question reads it, with its columns converted to the declared kinds.
 
     `types` has further kinds by column name, such as those that the question needs. A declared kind takes precedence.
@@ -107,10 +110,12 @@ def _open(scanned: TableToScan, types: Mapping[str, Kind]) -> _Opened:
     kinds = {name: kind for name, kind in {**types, **described}.items() if name in names}
     table = duckdb_table(scanned.source, scanned.table_name, kinds, csv)
     with scanning(table) as connection, connection.cursor() as cursor:
-        return _Opened(scanned, table, table.describe(cursor))
+        return OpenedTable(scanned, table, table.describe(cursor))
 
 
-def _notes_of_join(join: Join, earlier: _Opened, joined: _Opened, columns: Sequence[tuple[str, str]]) -> list[ScanNote]:
+def _notes_of_join(
+    join: Join, earlier: OpenedTable, joined: OpenedTable, columns: Sequence[tuple[str, str]]
+) -> list[ScanNote]:
     """Return a list with one note if keys of `join` have no equal key in the table `joined`; [] if all have one.
 
     - `earlier` is the table, before the join in the statement, whose keys are looked up in `joined`.
@@ -144,7 +149,7 @@ def _notes_of_join(join: Join, earlier: _Opened, joined: _Opened, columns: Seque
 
 
 def _near_note(
-    join: Join, earlier: _Opened, joined: _Opened, columns: tuple[str, str], near: "NearKeys", keys: str
+    join: Join, earlier: OpenedTable, joined: OpenedTable, columns: tuple[str, str], near: "NearKeys", keys: str
 ) -> ScanNote:
     """Return a note that refuses `join`, because keys of its two tables differ only in spelling, such as 7 and 007.
 
@@ -184,7 +189,7 @@ def _near_note(
     return ScanNote(made, mostly_unreadable=True, copy_command=whole, copies=copies)
 
 
-def _copy(opened: _Opened, column: str, value: str, is_visible: bool) -> str:
+def _copy(opened: OpenedTable, column: str, value: str, is_visible: bool) -> str:
     """Return a shell command that writes a copy of a table's file in which keys are spelled alike, such as 7 for 007.
 
     If a description file stands beside the table's file, the command copies it, too. The result is "" if no command can
@@ -226,7 +231,7 @@ def text_notes(tables: Sequence[TableToScan], question: str) -> list[tuple[Table
     found: dict[tuple[str, str], list[tuple[TableToScan, ScanNote]]] = {}
     present = set()
     for scanned in tables if "'" in question else ():
-        opened = _open(scanned, {})
+        opened = open_to_scan(scanned, {})
         texts = {
             column.name: compared
             for column in opened.schema
@@ -282,3 +287,42 @@ def _compared_texts(name: str, question: str) -> list[str]:
     lists += re.findall(rf"{column}\s+IN\s*\(\s*({string}(?:\s*,\s*{string})*)\s*\)", question, re.IGNORECASE)
     texts = [text[1:-1].replace("''", "'") for listed in lists for text in re.findall(string, listed)]
     return list(dict.fromkeys(texts))[:_MOST_TEXTS]
+
+
+_NULL_SHARE = 0.9
+"""The share of rows in which a sum is null from which on the question is refused, because its answer would be noise."""
+
+
+def null_sum_notes(tables: Sequence[TableToScan], null_sums: Sequence[NullSum]) -> list[tuple[TableToScan, ScanNote]]:
+    """Return pairs (table, note) about `null_sums` that are null in rows where only some of their columns are filled.
+
+    The note refuses the question if at least 90% of the rows (`_NULL_SHARE`) are such. `tables` are the tables that
+    the question reads; an expression whose columns are not all numbers of one of them has no note.
+    """
+    from setwise.analytics.engines.duckdb.cell_counts import count_partly_filled
+
+    notes = []
+    for scanned in tables if null_sums else ():
+        kinds = {column.name.lower(): column for column in open_to_scan(scanned, {}).schema}
+        found = [each for each in null_sums if all(_is_added(kinds.get(name.lower())) for name in each.columns)]
+        columns = [[kinds[name.lower()] for name in each.columns] for each in found]
+        # Columns of text are read as numbers, because the statement adds them up.
+        texts = {column.name: Kind.FLOAT for each in columns for column in each if column.kind is Kind.TEXT}
+        table = open_to_scan(scanned, texts).table
+        names = [[column.name for column in each] for each in columns]
+        rows, counts = count_partly_filled(table, names) if found else (0, [])
+        for each, count in zip(found, counts, strict=True):
+            if count:
+                text = (
+                    f"in {count:,} of {rows:,} rows one of {each.names} is empty, so that {each.written} is null there "
+                    f"and not counted: write {each.coalesced}"
+                )
+                rewritten = (each.written, each.coalesced)
+                note = ScanNote(text, mostly_unreadable=count >= _NULL_SHARE * rows, rewritten=rewritten)
+                notes.append((scanned, note))
+    return notes
+
+
+def _is_added(column: Column | None) -> bool:
+    """Return whether `column` can be an operand of a sum; False for None, a column that the table does not have."""
+    return column is not None and column.kind in ADDED_KINDS

@@ -3,6 +3,8 @@
 A new store implements `Store` of base.py, has triggers that update balances, and is chosen in `_store`.
 """
 
+from shlex import quote
+
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -31,7 +33,8 @@ def connect(url: str, at: int) -> Store:
                 migrate(connection, store.address, at)
         with store.reading() as connection:
             if faults := schema_faults(connection):
-                raise StoreFailed(f"the ledger {store.address} {faults[0]}; setwise ledger verify lists what is wrong")
+                verify = f"setwise ledger verify --ledger {quote(store.address)}"
+                raise StoreFailed(f"the ledger {store.address} {faults[0]}; {verify} lists what is wrong")
     except BaseException:
         store.close()
         raise
@@ -49,8 +52,8 @@ def connect_to_read(url: str) -> Store:
     try:
         if (version := _version(store)) < len(MIGRATIONS):
             raise StoreFailed(
-                f"the ledger {store.address} is of the earlier version {version}; setwise ledger show brings it up to "
-                "date where it can be written"
+                f"the ledger {store.address} is of the earlier version {version}; setwise ledger show --ledger "
+                f"{quote(store.address)} brings it up to date where it can be written"
             )
     except BaseException:
         store.close()

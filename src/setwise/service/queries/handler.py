@@ -19,7 +19,7 @@ from setwise.analytics.budget import DEFAULT_DELTA, AskedBudget, Budget, Draws, 
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.expression import Filter
-from setwise.analytics.payer import first_payable, payable_plan, suggest_budget, with_suggestion
+from setwise.analytics.payer import BudgetSuggestion, first_payable, payable_plan, suggest_budget, with_suggestion
 from setwise.analytics.planning.bounds_search import SearchMemory, has_open_bounds
 from setwise.analytics.planning.joint_pricing import JointPlan
 from setwise.analytics.planning.plan import ExecutablePlan, Plan
@@ -496,12 +496,12 @@ class QuestionService:
         plan = planned.plan.in_units(checked.dataset.unit, columns)
         return Preview(plan=plan, left=remaining, shortage=lacks, warning=warning)
 
-    def _fitting_budget(self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan) -> str | None:
-        """Return a phrase that suggests a budget which the account can pay, or None if no such budget is found.
+    def _fitting_budget(self, checked: CheckedQuestion, planned: ExecutablePlan | JointPlan) -> BudgetSuggestion | None:
+        """Return a suggestion of a budget that the account can pay, or None if no such budget is found.
 
-        For example: "it would fit with an epsilon of 0.4". The caller adds the phrase to the error for the question
-        `checked`, whose plan, `planned`, costs more than the account can pay. The result is also None if the question
-        does not spend an (epsilon, delta), but guarantees that were registered when the account was opened.
+        Its text is, for example: "it would fit with an epsilon of 0.4". The caller adds it to the error for
+        `checked`, a question whose plan, `planned`, costs more than the account can pay. The result is also None if the
+        question does not spend an (epsilon, delta), but guarantees that were registered when the account was opened.
         """
         account = checked.account
         total = planned.total if isinstance(checked.budget, Within) else checked.budget

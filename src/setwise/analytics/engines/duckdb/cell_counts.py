@@ -186,6 +186,21 @@ def count_cells(
     return TableCount(rows=int(rows), columns=counts, users=None if user is None else int(users))
 
 
+def count_partly_filled(table: DuckDBTable, groups: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
+    """Return (rows, counts): the rows of `table`, and for each group of columns the rows in which only some are null.
+
+    The numbers are exact (without noise), so they are for the data holder only.
+    """
+    expressions = ["COUNT(*)"]
+    for columns in groups:
+        nulls = [f"{quoted(name)} IS NULL" for name in columns]
+        expressions.append(f"COUNT(*) FILTER (({' OR '.join(nulls)}) AND NOT ({' AND '.join(nulls)}))")
+    names = list(dict.fromkeys(name for columns in groups for name in columns))
+    with scanning(table) as connection:
+        rows, *counts = map(int, _aggregate_row(table, connection, expressions, columns=names))
+    return rows, counts
+
+
 def _guess_types(
     table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema: Schema, grammar: CellGrammar
 ) -> dict[str, Kind]:

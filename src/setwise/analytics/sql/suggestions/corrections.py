@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from setwise.analytics.sql.aggregates import has_aggregate
 from setwise.analytics.sql.clauses import conjunction, set_where
+from setwise.analytics.sql.condition_spellings import with_reachable_constants
 from setwise.analytics.sql.row_values import TRUNCATIONS
 from setwise.analytics.sql.suggestions.rewrites import close_statements, statements_about_values
 from setwise.analytics.sql.syntax import SETS_OF_GROUPS, SETS_OF_GROUPS_NODES, parse, quote_reserved_words
@@ -97,6 +98,8 @@ def _small_changes(tree: exp.Expr, user: str) -> Iterator[str]:
     turned = _turned_joins(tree.copy())
     for close in () if turned is None else (turned, *close_statements(turned)):
         yield from sql_text(close)
+    if (reachable := with_reachable_constants(tree)) is not None:
+        yield from sql_text(reachable)
     yield from _with_known_calls(tree)
     yield from _about_same_users(tree, user)
     yield from _quantiles_first(tree)

@@ -1,23 +1,29 @@
-"""Errors of `setwise sql` that name the options to add (--user, --epsilon, types), and the path of a named table.
+"""Errors of commands that end with what to add or to paste: options, column types, or the whole command.
 
-A statement may lack a user column, a budget, or the types of CSV columns. A misspelt column is corrected in the error
-of every command.
+A statement may lack a user column, a budget, or the types of CSV columns; an accuracy may lack bounds; an account may
+have too little left. A misspelt column is corrected in the error of every command. Passwords in addresses of databases
+are never part of a command that is printed.
 """
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from shlex import join, quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from setwise.errors import BadRequest, InvalidParameter, Unavailable
+from setwise.errors import BadRequest, InvalidParameter, Unattainable, Unavailable
 
 if TYPE_CHECKING:
+    from setwise.analytics.budget import BudgetWords
+    from setwise.analytics.query import Query
     from setwise.analytics.schema import Schema
+    from setwise.analytics.session import Session
     from setwise.analytics.sql.parser import TableFacts
 
 _USER_WORDS = re.compile(r"user|customer|client|person|people|patient|member|subscriber|visitor|who|uid", re.IGNORECASE)
@@ -157,3 +163,137 @@ def table_path(name: str, tables: dict[str, str], engine: str) -> str:
         path = quote(files[0]) if len(files) == 1 else "PATH"
         raise InvalidParameter(f"no table is called {name!r}: give --table {name}={path}, or a `path` after FROM")
     return name
+
+
+_MOST_WIDTHS = 12
+"""The most accuracies that are tried for a proposal, each at most twice as wide as the one before it."""
+
+
+def with_example_bounds(
+    error: InvalidParameter,
+    session: "Session",
+    kind: str,
+    words: "dict[str, Any]",
+    query: "Query",
+    spent: "BudgetWords",
+) -> InvalidParameter:
+    """Return an error like `error`, which refuses an accuracy because bounds are open, with options for example bounds.
+
+    If no epsilon that may be spent reaches the accuracy with these bounds, a wider accuracy is proposed, too.
+
+    - `session` is the session on the table, and `spent` are the options that state the budget.
+    - `kind` is the kind of query and `words` are its stated parameters by name, of which `query` was made.
+    """
+    from setwise.analytics.query import SHAPES, parameters_of
+
+    options_by_name = parameters_of(SHAPES[kind])
+    proposed: dict[str, str | None] = {"contributions": "1"} if query.auto_contributions else {}
+    if any(statistic.finds_clip for statistic in query.statistics):
+        proposed |= {"bounds": None} if "bounds" in options_by_name else {}
+        proposed |= {"low": "0", "high": "100"} if "low" in options_by_name else {"per_item": "100"}
+    if any(statistic.finds_rows for statistic in query.statistics):
+        proposed["per_user" if "per_user" in options_by_name else "per_item"] = "5"
+    changed = {**words, **{name: None if value is None else int(value) for name, value in proposed.items()}}
+    for _ in range(_MOST_WIDTHS):
+        try:
+            filled, budget = session.with_defaults(kind, changed, spent)
+            other = SHAPES[kind](**filled)
+            session.for_question(other, session.budget(budget)).plan(other, session.budget(budget))
+        except Unattainable as wider:
+            half_width = wider.proposed.get("within") or f"{2 * (spent['within'] or 1):g}"
+            proposed["within"], spent = half_width, {**spent, "within": float(half_width)}
+        except BadRequest:
+            return error
+        else:
+            return InvalidParameter(
+                "how close an answer is depends on the bounds found: state them, or leave --within out; this example "
+                "has bounds to be replaced by what is known of the table"
+            ).proposing(proposed)
+    return error
+
+
+command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
+"""The words of the command that runs, from the name of the command on, without passwords."""
+
+statement_word: ContextVar[str] = ContextVar("statement_word", default="")
+"""The word of `command_words` that is the SQL statement or, after @, its file; "" for a command without a statement."""
+
+password_left_out: ContextVar[bool] = ContextVar("password_left_out", default=False)
+"""Whether a word of the command line has a password that `command_words` leaves out."""
+
+_ADDRESS = re.compile(r"(--[\w-]+=|[\w.]+=)?([a-z][\w+.-]*://\S+)")
+"""A word of a command line that is an address such as postgresql://host/db, or an option or a name with an address."""
+
+_SERVER_LEDGER = re.compile(r" --ledger [a-z][\w+.-]*://\S+")
+"""The option that names a ledger on a server."""
+
+
+def without_passwords(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the command-line `words` without the passwords in addresses of databases.
+
+    >>> without_passwords(["count", "--ledger=postgresql://ada:secret@host/db", "SELECT 'a://b:c@d' AS x FROM t"])
+    ('count', '--ledger=postgresql://ada@host/db', "SELECT 'a://b:c@d' AS x FROM t")
+    """
+    return tuple(_ADDRESS.sub(_without_password, word) if _ADDRESS.fullmatch(word) else word for word in words)
+
+
+def _without_password(address: re.Match[str]) -> str:
+    from setwise.analytics.engines.connect import without_password
+
+    return f"{address[1] or ''}{without_password(address[2])}"
+
+
+def with_proposed_command(message: str, proposed: Mapping[str, str | None]) -> str:
+    """Return the error `message` followed by the refused command with the options that the error proposes.
+
+    `proposed` is the error's attribute of this name: values of options by parameter name, None for an option to leave
+    out, and "statement" for the SQL statement. The message is unchanged if the command has no place for one of them, or
+    if it has several lines that cannot be joined.
+    """
+    words = command_words.get()
+    if not proposed or not words or any("\n" in word and "--" in word for word in words[1:]):
+        return message
+    for name, value in proposed.items():
+        words = _with_parameter(words, name, value)
+    if "statement" in proposed:
+        if words[:1] != ("sql",):
+            return message
+        message = message.partition("; write: ")[0]
+    return f"{message}; ask again with: setwise {join(words)}"
+
+
+def _with_parameter(words: Sequence[str], name: str, value: str | None) -> tuple[str, ...]:
+    """Return the command-line `words` with the parameter `name` set to `value`; None leaves the parameter out.
+
+    A budget that the OPTIONS clause of a SQL statement states is changed there.
+    """
+    from setwise.analytics.sql.suggestions.example_bounds import states_option, with_option
+
+    statement = statement_word.get()
+    if name == "statement":
+        return tuple(value or "" if word == statement else word for word in words)
+    if value is not None and statement and states_option(statement, name):
+        return tuple(with_option(word, name, value) if word == statement else word for word in words)
+    option = f"--{name.replace('_', '-')}"
+    kept = [
+        word
+        for before, word in pairwise(["", *words])
+        if option not in (before, word) and not word.startswith(f"{option}=")
+    ]
+    return (*kept, *([] if value is None else [option, value]))
+
+
+def with_usable_addresses(message: str) -> str:
+    """Return the error `message`, whose commands name servers without passwords, so that the commands can be used.
+
+    If $SETWISE_LEDGER names a ledger on a server, commands leave out --ledger, so that they need no password. This does
+    not change the message of a command that was called with --ledger. If the command that runs has an address with a
+    password, and a command in the message has an address, the message says that the password is left out.
+    """
+    named = any(word == "--ledger" or word.startswith("--ledger=") for word in command_words.get())
+    if "://" in os.environ.get("SETWISE_LEDGER", "") and not named:
+        return _SERVER_LEDGER.sub("", message)
+    shows_address = "://" in message.partition("setwise ")[2]
+    return (
+        f"{message} (with the password, which is not shown)" if password_left_out.get() and shows_address else message
+    )
