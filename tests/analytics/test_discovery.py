@@ -173,7 +173,8 @@ class TestAnswers:
         assert 5 <= kept <= 12
         assert f"at most {kept} groups" in answer.measure
         told = f"he stated bound of 60 was lowered to {kept}, twice the number of groups that users have"
-        assert f"T{told}." in answer.left_out
+        assert f"T{told}, so that" in answer.left_out
+        assert f"T{told}, so that" in answer.brief, "the sentences below the answer said nothing of it"
         assert f"t{told}" in answer.measure
         assert [asked.contributions for asked in bounds] == [kept]
         wide = session.preview(Query.histogram(item="page", contributions=60), TOTAL)

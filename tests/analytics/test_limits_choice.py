@@ -87,6 +87,17 @@ def test_a_preview_of_limits_to_be_found_also_states_the_largest_error(session):
     assert needed[-1] > 1000 * needed[0]
 
 
+@pytest.mark.parametrize("asked", ["SELECT SUM(distance) AS s FROM flights", TOP])
+def test_a_preview_of_bounds_to_be_found_says_that_it_is_an_example(asked):
+    """Sums were "at worst within 17,945" and came within 6,185,128: the example of values was taken for the worst."""
+    table = pa.table({"tailnum": [1, 2], "distance": [1000.0, 2000.0], "dest": ["A", "B"]})
+    with setwise.open(table, user="tailnum", name="flights") as opened:
+        text = opened.explain(asked, epsilon=1, delta=1e-6).accuracy.text
+    assert text.startswith("If ")
+    assert "worst" not in text
+    assert "This is an example: the bounds are found first" in text
+
+
 def test_a_hint_names_only_parameters_that_would_show_a_group():
     """5,029 with 20 contributions was said to do where the largest group had 5,000 rows at most."""
     query, total = Query.top_k(item="dest", k=10, contributions=256, per_item=32), Total(epsilon=1, delta=1e-6)

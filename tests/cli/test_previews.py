@@ -89,5 +89,5 @@ def test_a_preview_of_bounds_to_be_found_names_the_exact_count_of_a_shown_group(
     found = re.findall(
         r"; groups with a count of at least about [\d,]+(?: \(.*?\))? are shown with probability 95%", text
     )
-    assert len(found) == 2
+    assert len(found) == 1
     assert "noisy" not in text

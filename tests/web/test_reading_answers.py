@@ -61,8 +61,8 @@ def test_the_preview_of_bounds_to_be_found_is_in_words_too(ada: Browsing, shop: 
     )
     expect(words).to_have_text(
         re.compile(
-            rf"^If a user counts towards at most 4 groups: {close}\. The bounds are found first\. At worst, "
-            rf"if a user counts towards at most 256 groups: {close}\.$"
+            rf"^If a user counts towards at most 4 groups: {close}\. This is an example: the bounds are found first, "
+            r"and where one is ten times as large, the error is up to ten times as large\.$"
         )
     )
 

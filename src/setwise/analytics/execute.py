@@ -432,7 +432,10 @@ def _measure_groups(
     measuring = planned.over(discovery) if discovery.labels else planned
     answer = _release_answer(measuring, reader, randomness) if discovery.labels else _answer(planned, (), (), True, "")
     stated, bound = planned.query.contributions, measuring.query.contributions
-    reason = f"The stated bound of {stated:,} was lowered to {bound:,}, twice the number of groups that users have."
+    reason = (
+        f"The stated bound of {stated:,} was lowered to {bound:,}, twice the number of groups that users have, so that "
+        "counts need less noise; further groups of a user are left out (the mechanism truncated_gaussian keeps the bound)."
+    )
     lowered = "" if bound == stated else reason
     whole = isinstance(planned.mechanism, DiscoveredCounts)  # its counts use the whole cost, however many there are
     spent = planned.mechanism.guarantees() if whole else (*rounds.guarantees(), *answer.spent)
@@ -442,6 +445,7 @@ def _measure_groups(
         why=f"{_rounds_in_words(discovery)}; {answer.why}",
         measure="; ".join((answer.measure, *in_heading([lowered]))),
         left_out=" ".join(filter(None, (answer.left_out, lowered))),
+        brief=" ".join(filter(None, (answer.brief, lowered))),
         found={
             **answer.found,
             "rounds": [{"groups": groups} for groups in discovery.found],

@@ -13,6 +13,14 @@ from setwise.mechanisms.planning.request import MechanismName
 from setwise.mechanisms.release import ErrorEstimate
 
 
+_GROWTH = (
+    "This is an example: the bounds are found first, and where one is ten times as large, the error is up to ten times "
+    "as large"
+)
+"""What a preview says of bounds that are not known before the charge. "At worst within 17,945" was said of sums that
+came within 6,185,128, because the example of values was between 0 and 100 there, too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
     """How close the answer to a question will be to the exact numbers, in words.
@@ -54,20 +62,17 @@ class Accuracy:
     def of_examples(cls, examples: Sequence[tuple[str, "Accuracy"]], why: str) -> "Accuracy":
         """Return the accuracy of a plan whose bounds are found first, by a private search.
 
-        The accuracy depends on the bounds that the search will find, so it is stated for examples of bounds.
+        The accuracy depends on the bounds that the search will find, so it is stated for an example of bounds.
 
-        - `examples` has pairs (a phrase that states example bounds, the accuracy with these bounds): first typical
-          bounds, then the largest that the search can find.
+        - `examples` has pairs (a phrase that states example bounds, the accuracy with these bounds). The first one is
+          stated. The largest bounds that can be found would say nothing: a sum would be within billions.
         - `why` has the form "MECHANISM: TEXT". If there are no examples, TEXT becomes the accuracy's text.
         """
         if not examples:
             return cls(text=_capitalize(why.partition(": ")[2]), about="counts", threshold="count")
-        phrases = [f"{_after_comma(assumed)}: {_uncapitalize(accuracy.text)}" for assumed, accuracy in examples]
-        return cls(
-            text=_capitalize(". The bounds are found first. At worst, ".join(phrases)),
-            about=examples[0][1].about,
-            threshold=examples[0][1].threshold,
-        )
+        assumed, example = examples[0]
+        text = f"{_capitalize(_after_comma(assumed))}: {_uncapitalize(example.text)}. {_GROWTH}"
+        return cls(text=text, about=example.about, threshold=example.threshold)
 
     def in_units(self, unit: str, names: Collection[str]) -> "Accuracy":
         """Return this accuracy with texts that speak of the unit of privacy `unit` where they spoke of users.
