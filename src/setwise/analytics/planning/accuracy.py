@@ -12,7 +12,6 @@ from setwise.analytics.statistics.parameters import radius_text
 from setwise.mechanisms.planning.request import MechanismName
 from setwise.mechanisms.release import ErrorEstimate
 
-
 _GROWTH = (
     "This is an example: the bounds are found first, and where one is ten times as large, the error is up to ten times "
     "as large"
