@@ -434,7 +434,7 @@ def _measure_groups(
     stated, bound = planned.query.contributions, measuring.query.contributions
     reason = (
         f"The stated bound of {stated:,} was lowered to {bound:,}, twice the number of groups that users have, so that "
-        "counts need less noise; further groups of a user are left out. The mechanism truncated_gaussian keeps the bound."
+        "counts need less noise; others are left out. The mechanism truncated_gaussian keeps the stated bound."
     )
     lowered = "" if bound == stated else reason
     whole = isinstance(planned.mechanism, DiscoveredCounts)  # its counts use the whole cost, however many there are
