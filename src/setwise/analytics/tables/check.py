@@ -39,6 +39,7 @@ from setwise.analytics.tables.clean_copies import (
     with_single_blanks,
     with_unwrapped_lines,
 )
+from setwise.analytics.tables.copies.mixed_dates import mixed_dates
 from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.lost_csv import second_table, undecoded_cells
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, mixed_numbers_sentence
@@ -431,6 +432,11 @@ def _remarks(
         stored_time_sentence(name, samples[name], file, options, [*samples], is_dated=name in serial)[0]
         for name in (*serial, *texts)
     ]
+    for name in samples:
+        is_date = kinds[name] in (Kind.TEXT, Kind.DATE, Kind.TIMESTAMP) and name != user
+        if is_date and (mixed := mixed_dates(samples[name])) is not None:
+            copies = mixed.copies(name, file, options, [*samples])
+            remarks += [f"{mixed.sentence(name)}: a copy with one: {copy.command}" for copy in copies[:1]]
     remarks += [form.sentence for form in forms.values()]
     remarks += [mixed_numbers_sentence(name, samples[name]) for name in texts if name not in {*forms, user}]
     remarks += [offset_sentence(name, samples[name], write) for name in samples if kinds[name] is Kind.TIMESTAMP]

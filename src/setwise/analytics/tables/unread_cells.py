@@ -30,10 +30,11 @@ from setwise.analytics.tables.clean_copies import (
     COPY,
     signs_note,
 )
+from setwise.analytics.tables.copies.mixed_dates import mixed_dates
 from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.lost_csv import MOST_LOST, lost_lines, second_table, undecoded_cells
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, bounds_sentence, examples
-from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import guess_quote
 from setwise.analytics.tables.text_order import (
     are_in_order,
@@ -237,6 +238,9 @@ class _ColumnScan:
         if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (orders := orders_sentence(name, cells)):
             return ScanNote(f"{text}: {orders}", mostly_unreadable=True, is_unsolved=True)
         only_file = self._files[0] if len(self._files) == 1 else None
+        if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (mixed := mixed_dates(cells)) is not None:
+            copies = mixed.copies(name, only_file, csv, self._file_names)
+            return _copies_note(f"{text}: {mixed.sentence(name)}", copies, "write all dates in one way in the file")
         numbers = NumberColumn(name, cells, only_file, csv, self._file_names)
         is_number = count.kind in (Kind.INTEGER, Kind.FLOAT)
         if is_number and (form := numbers.two_marks()) is not None:
@@ -331,7 +335,8 @@ class _ColumnScan:
         """
         cells, csv, write = self._samples[name], self._table.csv, self._table.write
         constants = ordered_constants(name, question)
-        kind = kind_of_texts(cells, constants)
+        is_mixed = mixed_dates(cells) is not None
+        kind = Kind.TIMESTAMP if is_mixed else kind_of_texts(cells, constants)
         if kind is None:
             return None
         filled = [cell for cell in cells if cell.strip()]
@@ -346,7 +351,7 @@ class _ColumnScan:
         kinds = {Kind.FLOAT: (Kind.INTEGER, Kind.FLOAT), Kind.TIMESTAMP: (Kind.DATE,)}.get(kind, (kind,))
         read = (each for each in kinds if readable_cells(filled, each, guess.grammar) >= ENOUGH * len(filled))
         wanted = next(read, None)
-        if wanted is not None:
+        if wanted is not None and not is_mixed:
             if wanted is Kind.DATE and any(":" in cell for cell in filled):
                 wanted = Kind.TIMESTAMP
             words = ["--type", f"{name}={wanted}"]
@@ -396,6 +401,8 @@ class _ColumnScan:
         sentences += [other_words_of_yes(name, self._samples[name], question) for name in texts]
         items = [name for name in texts if name != self._table.user]
         sentences += [_blanks_note(name, self._samples[name]) for name in items]
+        grouped = [name for name in items if name not in ordered_columns(items, question)]
+        sentences += [mixed.sentence(name) for name in grouped if (mixed := mixed_dates(self._samples[name]))]
         present = {cell.strip() for name in items for cell in self._samples[name]}
         words = sorted((present & (CERTAIN_NULL_WORDS | DASHES)) - set(csv.null))
         if words:
@@ -408,6 +415,21 @@ class _ColumnScan:
                 if column.filled > other.filled and column.name in items
             ]
         return [sentence for sentence in sentences if sentence]
+
+
+def _copies_note(text: str, copies: Sequence[CopyCommand], advice: str) -> ScanNote:
+    """Return a note that begins with `text`, and ends with the commands of `copies`, or with `advice` if there is none.
+
+    If there are several commands, each is right for another meaning of the cells.
+    """
+    is_sure = len(copies) == 1 and not copies[0].meaning
+    parts = [f"{copy.meaning}{', ' if copy.meaning else ''}a copy with one: {copy.command}" for copy in copies]
+    return ScanNote(
+        f"{text}: {'; '.join(parts or [advice])}",
+        copy_command=copies[0].command if is_sure else "",
+        is_unsolved=not copies,
+        choices=() if is_sure else tuple(copies),
+    )
 
 
 def _form_note(text: str, form: NumberForm) -> ScanNote:
