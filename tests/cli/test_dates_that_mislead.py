@@ -81,3 +81,68 @@ def test_dates_that_options_read_need_no_copy(cells: tuple[int, ...], setwise: C
     path = written(tmp_path / "days.csv", lambda user: FORMATS[cells[user % len(cells)]](DAYS[user]))
     assert "written in" not in setwise("check", path, "--save").stdout
     assert months(setwise("sql", BY_MONTH.format("day", path), *PAID)) == pytest.approx(MONTHS, abs=20)
+
+
+def serial(user: int) -> str:
+    return FORMATS[3](DAYS[user])
+
+
+@pytest.mark.parametrize("name", ["start", "due_until", "day"])
+@pytest.mark.parametrize("options", [(), ("--type", "{}=integer")])
+def test_days_that_a_spreadsheet_counts_are_copied_as_dates(
+    name: str, options: tuple[str, ...], setwise: Command, tmp_path: Path
+):
+    """`setwise check` printed the type with which all days were days of January 1970."""
+    path = written(tmp_path / "days.csv", serial, name)
+    checked = json.loads(setwise("check", path, "--json").stdout)
+    assert f"{name}=integer" not in checked["options"]
+    assert "as spreadsheets store dates" in "".join(checked["notes"])
+    types = [word.format(name) for word in options]
+    for column in (name, f"TO_TIMESTAMP({name})"):
+        refused = setwise("sql", BY_MONTH.format(column, path), *PAID, *types)
+        assert refused.returncode
+        assert months(pasted(setwise, refused)) == pytest.approx(MONTHS, abs=20)
+        (tmp_path / "days.clean.csv").unlink()
+        (tmp_path / "days.clean.csv.toml").unlink()
+
+
+def test_numbers_of_five_digits_that_are_no_days_keep_their_type(setwise: Command, tmp_path: Path):
+    path = written(tmp_path / "runs.csv", lambda user: str(20_000 + 97 * user), "start")
+    assert "start=integer" in json.loads(setwise("check", path, "--json").stdout)["options"]
+    path = written(tmp_path / "seconds.csv", lambda user: str(216 * user), "seconds")
+    done = setwise("sql", f"SELECT AVG(EXTRACT(HOUR FROM TO_TIMESTAMP(seconds))) AS hour FROM '{path}'", *PAID)
+    assert "as times of 1970: are they seconds since 1970?" in done.stderr
+    assert done.returncode == 0
+
+
+MILLIS = "TIMESTAMP_MILLIS(playedAt)"
+
+
+@pytest.mark.parametrize("options", [(), ("--type", "playedAt=integer")])
+@pytest.mark.parametrize("column", ["playedAt", "TO_TIMESTAMP(playedAt)"])
+def test_milliseconds_are_read_by_the_function_that_the_first_refusal_names(
+    column: str, options: tuple[str, ...], setwise: Command, tmp_path: Path
+):
+    """The first refusal named TO_TIMESTAMP, which the second one refused."""
+    path = written(tmp_path / "plays.csv", lambda user: f"{DAYS[user]:%s}000", "playedAt")
+    checked = json.loads(setwise("check", path, "--json").stdout)
+    assert any("may be milliseconds since 1970" in note for note in checked["notes"])
+    assert "playedAt=integer" not in checked["options"]
+    refused = setwise("sql", BY_MONTH.format(column, path), *PAID, *options)
+    assert refused.returncode
+    assert MILLIS in refused.stderr
+    assert months(pasted(setwise, refused)) == pytest.approx(MONTHS, abs=20)
+
+
+@pytest.mark.parametrize("options", [(), ("--type", "playedAt=integer")])
+def test_milliseconds_that_are_compared_with_a_date_have_a_command(
+    options: tuple[str, ...], setwise: Command, tmp_path: Path
+):
+    path = written(tmp_path / "plays.csv", lambda user: f"{DAYS[user]:%s}000", "playedAt")
+    half = f"SELECT COUNT(*) AS n FROM '{path}' WHERE playedAt <= '2024-06-30'"
+    refused = setwise("sql", half, *PAID, *options)
+    assert f"{MILLIS} <= " in refused.stderr
+    assert rows(pasted(setwise, refused))[0]["n"]["value"] == pytest.approx(FIRST_HALF, abs=3)
+    counted = ("count", path, *PAID[:4], "--json", "--where", "playedAt <= '2024-06-30'")
+    done = pasted(setwise, setwise(*counted, *options))
+    assert json.loads(done.stdout[done.stdout.find('{"') :])["items"][0]["count"] == pytest.approx(FIRST_HALF, abs=3)

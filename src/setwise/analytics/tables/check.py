@@ -165,23 +165,7 @@ class TableCheck:
 
     def options(self) -> list[str]:
         """Return the command-line arguments with which the checked table is read, such as ["--separator", ";"]."""
-        words: list[str] = []
-        if self.csv is not None:
-            options, usual = self.csv, CsvOptions()
-            values = {field.name: getattr(options, field.name) for field in fields(options)}
-            for name in ("format", "separator", "encoding", "skip_lines"):
-                if values[name] != getattr(usual, name):
-                    words += [f"--{name.replace('_', '-')}", "tab" if values[name] == "\t" else str(values[name])]
-            if options.quote != usual.quote:
-                words += ["--quote", "single" if options.quote == "'" else options.quote]
-            if options.columns is not None:
-                words += ["--no-header", "--columns", ",".join(options.columns)]
-            elif options.header:
-                words.append("--header")
-            words += grammar_words(options.cells)
-        for name, kind in self.types.items():
-            words += ["--type", f"{name}={kind}"]
-        return words
+        return option_words(self.csv, self.types)
 
     def words(self) -> dict[str, Any]:
         """Return the keyword arguments with which `setwise.open`, or a catalog file, reads the checked table.
@@ -269,6 +253,30 @@ class TableCheck:
             "notes": self.notes(),
             "options": self.options(),
         }
+
+
+def option_words(csv: CsvOptions | None, types: Mapping[str, Kind]) -> list[str]:
+    """Return the command-line arguments that declare the CSV options `csv` and the kinds `types` of columns, by name.
+
+    Options that have their default value are left out, and so are all CSV options if `csv` is None.
+    """
+    words: list[str] = []
+    if csv is not None:
+        usual = CsvOptions()
+        values = {field.name: getattr(csv, field.name) for field in fields(csv)}
+        for name in ("format", "separator", "encoding", "skip_lines"):
+            if values[name] != getattr(usual, name):
+                words += [f"--{name.replace('_', '-')}", "tab" if values[name] == "\t" else str(values[name])]
+        if csv.quote != usual.quote:
+            words += ["--quote", "single" if csv.quote == "'" else csv.quote]
+        if csv.columns is not None:
+            words += ["--no-header", "--columns", ",".join(csv.columns)]
+        elif csv.header:
+            words.append("--header")
+        words += grammar_words(csv.cells)
+    for name, kind in types.items():
+        words += ["--type", f"{name}={kind}"]
+    return words
 
 
 def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: str | None) -> TableCheck:

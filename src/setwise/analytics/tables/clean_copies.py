@@ -12,7 +12,7 @@ from functools import partial
 from io import BytesIO
 from itertools import count, islice
 from pathlib import Path
-from shlex import join, quote
+from shlex import join, quote, split
 
 from setwise.analytics.engines.csv_format import COMPRESSIONS, INVISIBLE, UTF_16, CsvFormat, codec_name
 from setwise.analytics.engines.csv_reader import SEPARATORS, CsvFile, UnreadableHeader, looks_like_row
@@ -41,8 +41,10 @@ def copy_of(file: TableFile, place: int = 0) -> str:
     If the data holder is offered several different copies of one file, each needs a path of its own: `place` is 0 for
     the first copy, 1 for the second, and so on.
     """
-    base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(file.suffix))
-    names = (f"{base}.clean{number if number > 1 else ''}{file.suffix}" for number in count(1))
+    packed = file.suffix if file.suffix.lower() in COMPRESSIONS else ""
+    suffix = Path(str(file).removesuffix(packed)).suffix + packed
+    base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(suffix))
+    names = (f"{base}.clean{number if number > 1 else ''}{suffix}" for number in count(1))
     free = (name for name in names if not Path(name).exists())
     return next(islice(free, place, None))
 
@@ -53,6 +55,40 @@ def can_be_copied(file: TableFile, encoding: str) -> bool:
     The commands work if the file is on this machine, is not compressed, and is not in UTF-16.
     """
     return isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
+
+
+def copied_file(command: str) -> str:
+    """Return the path of the file of which the shell `command` of this module writes a copy; "" if it is unknown.
+
+    >>> copied_file("tr a b < 'my x.csv' > y.csv"), copied_file("gzip -dc x.csv.gz | tr a b | gzip > y.csv.gz")
+    ('my x.csv', 'x.csv.gz')
+    """
+    words = split(command)
+    if words[:2] == ["gzip", "-dc"]:
+        return words[2]
+    return words[-3] if len(words) > 3 and words[-2] == ">" else ""
+
+
+def in_turn(commands: Sequence[str], place: int = 0) -> str:
+    """Return a shell command that writes one copy of a file with the changes of all `commands`, in their order.
+
+    All `commands` are of this module, and copy the same file. `place` tells several copies of it apart (see `copy_of`).
+
+    >>> in_turn(["tr a b < x.csv > x.clean.csv", "sed -e s/b/c/ x.csv > x.clean.csv"])
+    'tr a b < x.csv | sed -e s/b/c/ > x.clean.csv'
+    """
+    distinct = [*dict.fromkeys(commands)]
+    if len(distinct) == 1:
+        return distinct[0]
+    source = copied_file(distinct[0])
+    filters = []
+    for command in distinct:
+        program = command.rpartition(" > ")[0].removeprefix(f"gzip -dc {quote(source)} | ").removesuffix(" | gzip")
+        filters.append(program.removesuffix(f" < {quote(source)}").removesuffix(f" {quote(source)}"))
+    chain, copy = " | ".join(filters[1:]), quote(copy_of(Path(source), place))
+    if distinct[0].startswith("gzip -dc "):
+        return f"gzip -dc {quote(source)} | {filters[0]} | {chain} | gzip > {copy}"
+    return f"{filters[0]} < {quote(source)} | {chain} > {copy}"
 
 
 def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file: TableFile, csv: CsvOptions) -> str:

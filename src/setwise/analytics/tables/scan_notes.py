@@ -23,6 +23,10 @@ command_line: OptionWriter = join
 """Write options for the command line, as in --null N/A --type amount=integer."""
 
 
+TIME_KINDS = (Kind.DATE, Kind.TIMESTAMP)
+"""The kinds of columns of dates and times."""
+
+
 def open_arguments(words: Sequence[str]) -> str:
     """Return a call of `setwise.open` as text, with the arguments that do the same as the command-line options `words`.
 
