@@ -41,13 +41,13 @@ from setwise.analytics.tables.clean_copies import (
 )
 from setwise.analytics.tables.copies.mixed_dates import mixed_dates
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.lost_csv import second_table, undecoded_cells
+from setwise.analytics.tables.lost_csv import second_table, total_line_note, total_rows, undecoded_cells
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, mixed_numbers_sentence
 from setwise.analytics.tables.scan_notes import CopyCommand, command_line
-from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
+from setwise.analytics.tables.sniffing import sniff
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.analytics.tables.text_order import are_compact_days
-from setwise.analytics.tables.user_cells import is_total, shortened_numbers, shortened_users, user_notes
+from setwise.analytics.tables.user_cells import shortened_numbers, shortened_users, user_notes
 from setwise.analytics.tables.writing import (
     KIND_WORDS,
     commas_note,
@@ -430,7 +430,9 @@ def _remarks(
     notes = user_notes(table, user, kinds, options, files, write, is_csv=True)
     noted = {word for note in notes for word in note.options}
     remarks = [note.text for note in (*second_table(files, options), *notes)]
-    remarks.append(total_line_note(files[-1], options, noted))
+    totals = total_rows(table, samples, user, options)
+    remarks += [note.text for note, _ in totals]
+    remarks.append(total_line_note(files[-1], options, {*noted, *(word for _, words in totals for word in words)}))
     if user is not None:
         remarks.append(shortened_users(user, samples.get(user, ())))
     remarks += [shortened_numbers(name, samples[name]) for name in samples if name != user]
@@ -455,39 +457,6 @@ def _remarks(
     elif file is not None and (copy := with_mended_quotes(file, options)):
         remarks.append(f"quotes within cells are not doubled; a copy that is read: {copy}")
     return remarks
-
-
-_TAIL = 2**16
-"""Bytes at the end of a file in which its last line is looked for."""
-
-
-def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str] = ()) -> str:
-    """Return a sentence if the last line of a text file seems to be no row, but a total or a remark; else "".
-
-    The line is taken for a total if one of its cells is a word such as "Total". It is taken for a remark if it has
-    more than two cells and only one of them is filled. A query would count such a line as one more row, of one more
-    user.
-
-    - `options` say how the file is written, and which words mean an empty cell.
-    - `noted` are words in the user column about which the data holder has another note already. No sentence is
-      returned if the line was recognised by one of these words, or by a word that means an empty cell.
-    """
-    form = options.format_of(options.suffix_of(file))
-    tail = b""
-    with form.open_converted(open_file(file), file.name) as opened:
-        while block := opened.read(_BLOCK):
-            tail = (tail + block)[-_TAIL:]
-    lines = tail.decode("utf-8", "replace").strip().splitlines(keepends=True)
-    # The stream has double quotes around cells, whatever the file has.
-    cells = split_rows(lines[-1:], form.separator)[0][0] if lines else []
-    word = next((cell for cell in cells if is_total(cell)), None)
-    if word is None and len(cells) > 2 and sum(map(bool, cells)) == 1:
-        word = "".join(cells)
-        if word not in noted and word not in options.cells.null:
-            return f"its last line has one cell alone, {word!r}: if the line is a remark and no row, take it out"
-    if word is None or word in noted or word in options.cells.null:
-        return ""
-    return f"its last line has the cell {word!r}: if the line is a total and no row, take it out, as it would count"
 
 
 def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:

@@ -25,14 +25,21 @@ from setwise.analytics.tables.cell_doubts import (
     since_1970_sentence,
     stored_time_sentence,
 )
-from setwise.analytics.tables.check import NO_ROWS, total_line_note
+from setwise.analytics.tables.check import NO_ROWS
 from setwise.analytics.tables.clean_copies import (
     COPY,
     signs_note,
 )
 from setwise.analytics.tables.copies.mixed_dates import mixed_dates
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.lost_csv import MOST_LOST, lost_lines, second_table, undecoded_cells
+from setwise.analytics.tables.lost_csv import (
+    MOST_LOST,
+    lost_lines,
+    second_table,
+    total_line_note,
+    total_rows,
+    undecoded_cells,
+)
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, bounds_sentence, examples
 from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import guess_quote
@@ -105,8 +112,6 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         return [ScanNote(f"{NO_ROWS}, and an answer would be noise alone")]
     objects = [] if is_path else _skipped_objects(source, f"{table.user or ''} {question}")
     users = user_notes(raw, table.user, types, csv, files, write, is_csv=is_text)
-    if is_text and (total := total_line_note(files[-1], csv, {word for note in users for word in note.options})):
-        lines.append(ScanNote(total))
     seconds = large_number_notes(raw, question, types, csv, files if is_text else ())
     asked = [name for name in named_columns(column_names(raw), question) if name != table.user]
     seconds += map(ScanNote, far_number_sentences(raw, asked, types, csv.cells, write, is_text=is_text))
@@ -114,6 +119,13 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         return [*users, *seconds]
     named = {*named_columns(column_names(raw), f"{table.user or ''} {question}")}
     samples = text_samples(raw, wanted=named.__contains__)
+    if is_text:
+        texts = {name: cells for name, cells in samples.items() if name not in types}
+        totals = total_rows(raw, texts, table.user, csv, question)
+        noted = {word for note in users for word in note.options}
+        noted |= {cell.strip() for cells in texts.values() for cell in cells if f"'{cell.strip()}'" in question}
+        total = total_line_note(files[-1], csv, {*noted, *(word for _, words in totals for word in words)})
+        lines += [*(note for note, _ in totals), *([ScanNote(total)] if total else [])]
     names = [name for name in samples if name in named]
     if not names:
         return [*lines, *users, *objects, *seconds]
