@@ -135,6 +135,25 @@ def offset_sentence(name: str, cells: Sequence[str], write: OptionWriter) -> str
     )
 
 
+def accounting_zero_sentence(
+    name: str, cells: Sequence[str], file: TableFile | None, csv: CsvOptions, names: Sequence[str]
+) -> str:
+    """Return a sentence if `cells` of the column of numbers `name` are a dash between blanks, as " -   "; else "".
+
+    Spreadsheets write zero so in an accounting format, but --null - reads such cells as empty, which changes means. The
+    sentence ends with a command that writes a copy of `file` with zeros, if one can. `csv` says how the file with the
+    columns `names` is written.
+    """
+    if "-" not in csv.null or not any(cell != "-" and cell.strip(BLANKS) == "-" for cell in cells):
+        return ""
+    command = with_changed_cells(file, csv, names, name, "-", "'0'") if file is not None else ""
+    remedy = f"a copy with zeros: {command}" if command else "write 0 in the file"
+    return (
+        f"--null - reads cells of {name!r} with a dash between blanks as empty, but spreadsheets write zero so in an "
+        f"accounting format: if it is zero there, {remedy}"
+    )
+
+
 def far_number_sentences(
     table: "DuckDBTable",
     names: Collection[str],

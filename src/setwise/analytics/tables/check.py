@@ -24,6 +24,7 @@ from setwise.analytics.engines.files import (
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.cell_doubts import (
+    accounting_zero_sentence,
     far_number_sentences,
     holds_dates_as_numbers,
     offset_sentence,
@@ -41,7 +42,7 @@ from setwise.analytics.tables.clean_copies import (
 )
 from setwise.analytics.tables.copies.mixed_dates import mixed_dates
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.lost_csv import second_table, total_line_note, total_rows, undecoded_cells
+from setwise.analytics.tables.lost_csv import lost_lines, second_table, total_line_note, total_rows, undecoded_cells
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, mixed_numbers_sentence
 from setwise.analytics.tables.scan_notes import CopyCommand, command_line
 from setwise.analytics.tables.sniffing import sniff
@@ -448,11 +449,20 @@ def _remarks(
             copies = mixed.copies(name, file, options, [*samples])
             remarks += [f"{mixed.sentence(name)}: a copy with one: {copy.command}" for copy in copies[:1]]
     remarks += [form.sentence for form in forms.values()]
+    remarks += [
+        accounting_zero_sentence(name, samples[name], file, options, [*samples])
+        for name in samples
+        if kinds[name] in (Kind.INTEGER, Kind.FLOAT)
+    ]
     remarks += [mixed_numbers_sentence(name, samples[name]) for name in texts if name not in {*forms, user}]
     remarks += [offset_sentence(name, samples[name], write) for name in samples if kinds[name] is Kind.TIMESTAMP]
     numbers = [name for name in kinds if name != user and name not in serial]
     remarks += far_number_sentences(table, numbers, kinds, options.cells, write, is_text=True)
-    if file is not None and (copy := with_doubled_quotes(file, options)):
+    lost = lost_lines(files, options, write) if file is not None else []
+    unquoted = [note.text for note in lost if "commas between thousands and no quotes" in note.text]
+    if unquoted:
+        remarks += unquoted
+    elif file is not None and (copy := with_doubled_quotes(file, options)):
         remarks.append(f"quotes within cells are escaped by a backslash; a copy that is read: {copy}")
     elif file is not None and (copy := with_mended_quotes(file, options)):
         remarks.append(f"quotes within cells are not doubled; a copy that is read: {copy}")

@@ -22,6 +22,7 @@ from setwise.analytics.tables.clean_copies import (
     with_mended_quotes,
     with_unwrapped_lines,
 )
+from setwise.analytics.tables.copies.line_copies import first_lost_line, with_joined_thousands
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, command_line
 from setwise.analytics.tables.sniffing import guess_quote, open_file, read_sample, sniff, split_rows
 from setwise.analytics.tables.text_encodings import is_decodable, scan_encoding
@@ -58,21 +59,11 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
     unquoted = csv.quote == '"' and all(guess_quote(file, csv) == "none" for file in files)
     quote_note = f"no cell stands in quotes, so a quote is part of the text: {write(['--quote', 'none'])} reads them"
     if kept:
-        is_much = total - kept >= MOST_LOST * total
         lost = f"{total - kept:,} of {total:,} lines are not records {malformed} and will be left out"
+        is_much = total - kept >= MOST_LOST * total
         if unquoted:
             return [ScanNote(f"{lost}: {quote_note}", is_much)]
-        for mend, reason in _MENDS:
-            if len(files) == 1 and (copy := mend(files[0], csv)):
-                return [ScanNote(f"{lost}: {reason}; a copy that is read: {copy}", is_much, copy_command=copy)]
-        if len(files) == 1 and (copy := with_full_lines(files[0], csv)):
-            lost += (
-                ": a copy in which a line with too few cells ends in empty ones, and cells too many are one with the "
-                f"last: {copy}"
-            )
-            return [ScanNote(lost, is_much, copy_command=copy)]
-        advice = "mend them in the file; setwise check shows how it is written"
-        return [ScanNote(f"{lost}: {advice}", is_much, is_unsolved=is_much)]
+        return [_note_of_lost_lines(files, csv, opened[0].names, lost, is_much=is_much)]
     if len(files) == 1 and (copy := with_unwrapped_lines(files[0], csv)):
         return [ScanNote(f"{UNWRAPPED}{copy}", mostly_unreadable=True, copy_command=copy)]
     if len(files) == 1 and (copy := with_doubled_quotes(files[0], csv)):
@@ -94,6 +85,34 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
         return [ScanNote(f"{text}; a copy that is read: {copy}", mostly_unreadable=True, copy_command=copy)]
     text = f"none of its {total:,} lines is a record {malformed}: {remedy}"
     return [ScanNote(text, mostly_unreadable=True, is_unsolved=is_unsolved)]
+
+
+def _note_of_lost_lines(
+    files: Sequence[TableFile], csv: CsvOptions, names: Sequence[str], lost: str, *, is_much: bool
+) -> ScanNote:
+    """Return a note that begins with the sentence `lost`, and says why lines of CSV files are lost, or what reads them.
+
+    `csv` says how the `files` with the columns `names` are written, and `is_much` that a query is to be refused.
+    """
+    name, copy = with_joined_thousands(files[0], csv, names) if len(files) == 1 else ("", "")
+    if copy:
+        reason = (
+            f"they have a cell too many, because numbers of {name!r} from 1,000 on have commas between thousands "
+            "and no quotes, so that the largest numbers would be missing"
+        )
+        return ScanNote(f"{lost}: {reason}; a copy that is read: {copy}", True, copy_command=copy)
+    for mend, reason in _MENDS:
+        if len(files) == 1 and (copy := mend(files[0], csv)):
+            return ScanNote(f"{lost}: {reason}; a copy that is read: {copy}", is_much, copy_command=copy)
+    if len(files) == 1 and (copy := with_full_lines(files[0], csv)):
+        lost += (
+            ": a copy in which a line with too few cells ends in empty ones, and cells too many are one with the "
+            f"last: {copy}"
+        )
+        return ScanNote(lost, is_much, copy_command=copy)
+    first = next(filter(None, (first_lost_line(file, csv, len(names)) for file in files)), "")
+    cause = f"; {first}" if first else "; setwise check shows how the file is written"
+    return ScanNote(f"{lost}: mend them in the file{cause}", is_much, is_unsolved=is_much)
 
 
 _BLOCK = 2**22
