@@ -37,7 +37,7 @@ def ask(setwise: Command, path: Path, *words: str) -> Done:
 def pasted(setwise: Command, refused: Done) -> Done:
     """Run the command with which a refusal says to ask again, or to ask a copy, as it stands."""
     message = " ".join(refused.stderr.split())
-    _, found, copy = message.partition("or ask the copy with: ")
+    _, found, copy = message.partition("ask the copy with: ")
     if not found:
         _, found, command = message.partition("ask again with: setwise ")
         assert found, message

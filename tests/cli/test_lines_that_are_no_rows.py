@@ -3,6 +3,7 @@
 Each test runs what a refusal or `setwise check` proposes to paste, and compares with the true counts.
 """
 
+import gzip
 import json
 import subprocess
 from pathlib import Path
@@ -151,3 +152,48 @@ def test_lines_that_end_in_carriage_returns_alone_are_read_in_the_copy_of_the_no
     rows = [line(user) + ("\r" if user % 5 == 0 else "\n") for user in USERS]
     path.write_bytes("".join(["user,city,amount\n", *rows]).encode())
     assert_counts(pasted(setwise, ask(setwise, path)))
+
+
+@pytest.mark.parametrize("options", [(), ("--null", "city")])
+def test_headers_again_are_dropped_from_a_compressed_file(options: tuple[str, ...], setwise: Command, tmp_path: Path):
+    """The refusal asked to take the lines out of the file, without a command, and so it did when users were empty."""
+    path = tmp_path / "cities.csv.gz"
+    part = table(plain)
+    path.write_bytes(gzip.compress((part + part).encode()))
+    refused = ask(setwise, path, *options)
+    assert refused.returncode
+    done = pasted(setwise, refused)
+    assert counts(done) == pytest.approx(dict.fromkeys(CITIES, 200), abs=20)
+    assert (tmp_path / "cities.clean.csv.gz").exists()
+    emptied = ask(setwise, path, "--null", "user")
+    assert emptied.returncode == 0, emptied.stderr
+    assert "will be left out, because 'user' means an empty cell" in emptied.stderr
+
+
+TITLES = ["ACME report,,\nPrinted,5/1/2024,\n,,\n", "ACME report,,\n,,\n", "ACME report,,\nPrinted,yesterday,\n"]
+
+
+@pytest.mark.parametrize("titles", TITLES)
+def test_a_header_below_lines_of_titles_is_found(titles: str, setwise: Command, tmp_path: Path):
+    """A copy with the titles alone was proposed."""
+    path = tmp_path / "report.csv"
+    path.write_text(titles + table(plain))
+    checked = json.loads(setwise("check", path, "--user", "user", "--json").stdout)
+    assert checked["options"][:2] == ["--skip-lines", str(titles.count("\n"))]
+    assert (checked["rows"], checked["notes"]) == (400, [])
+    assert_counts(pasted(setwise, ask(setwise, path)))
+
+
+def test_a_file_with_two_problems_is_mended_by_one_command_that_keeps_the_given_options(
+    setwise: Command, tmp_path: Path
+):
+    """The copy was read without --null, so that the pasted question was refused again."""
+    path = tmp_path / "visits.csv"
+    rows = [f"{'-' if user % 4 == 3 else f'u{user}'};{CITIES[user % 4]};{user % 50} kr" for user in USERS]
+    path.write_text("\n".join(["user;city;amount", *rows, "user;city;amount"]) + "\n")
+    for options in [(), ("--null", "-")]:
+        done = pasted(setwise, ask(setwise, path, "--separator", ";", *options))
+        assert counts(done) == pytest.approx(dict.fromkeys(CITIES[:3], 100), abs=20)
+        assert "not read" not in done.stderr
+        (tmp_path / "visits.clean.csv").unlink()
+        (tmp_path / "visits.clean.csv.toml").unlink()

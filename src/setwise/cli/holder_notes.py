@@ -71,7 +71,8 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         message = str(refusal)
         commands = [command for note in notes for command in (note.copy_command, *(c.command for c in note.choices))]
         # a long command is read once
-        message = _without_commands(message, [command for command in commands if command and command in advice])
+        is_copied = "the copy with: " in advice
+        message = _without_commands(message, [each for each in commands if each and (is_copied or each in advice)])
         kind = UnsuitableTable if isinstance(refusal, UnreadableCells) else type(refusal)
         if re.search("--(columns|skip-lines|separator|header|format) ", advice):  # another header has other columns
             message = without_other_files(message)

@@ -179,10 +179,11 @@ def _signs_of_units(cells: Sequence[str]) -> set[str]:
 def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
     """Return a shell command that writes a copy of `file` without the lines that repeat its header.
 
-    Returns "" if the file has no header, or if no shell command can copy it (see `can_be_copied`). `csv` says how the
-    file is written.
+    Returns "" if the file has no header, or if no shell command can copy it (see `can_be_copied`). The copy of a file
+    that gzip has compressed is compressed as well. `csv` says how the file is written.
     """
-    if csv.columns is not None or not can_be_copied(file, csv.encoding):
+    is_packed = isinstance(file, Path) and file.suffix.lower() == ".gz" and codec_name(csv.encoding) not in UTF_16
+    if csv.columns is not None or not (is_packed or can_be_copied(file, csv.encoding)):
         return ""
     line = csv.skip_lines + 1
     # The header of a file that was appended may have other capitals, and a byte order mark before it.
@@ -190,6 +191,8 @@ def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
         r'{text=tolower($0); gsub(/\357\273\277/,"",text); sub(/[ \t\r]+$/,"",text)} '
         f"NR=={line}{{header=text}} NR<={line} || text!=header"
     )
+    if is_packed:
+        return f"gzip -dc {quote(str(file))} | LC_ALL=C {join(['awk', program])} | gzip > {quote(copy_of(file))}"
     return f"LC_ALL=C {join(['awk', program, str(file)])} > {quote(copy_of(file))}"
 
 

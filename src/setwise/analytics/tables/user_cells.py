@@ -357,6 +357,8 @@ def repeated_headers(
     text = f"{lines:,} {'line repeats' if lines == 1 else 'lines repeat'} the header, as after cat of several files"
     if user is not None and not is_text:
         return [ScanNote(f"{text}, and will be left out, because {user!r} is no user there")]
+    if user is not None and user in csv.null:
+        return [ScanNote(f"{text}, and will be left out, because {user!r} means an empty cell")]
     if user is not None:
         text += f", and {'counts as a row' if lines == 1 else 'count as rows'} of a user called {user!r}"
     copy = without_repeated_headers(files[0], csv) if len(files) == 1 else ""
