@@ -6,7 +6,7 @@ adds options that notes about the file have found, so that one command mends eve
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from shlex import join, split
 from typing import TYPE_CHECKING
@@ -24,8 +24,6 @@ _VALUED = frozenset(
     }
 )
 """The options, with a value, that say how a file is written."""
-_MOST_CHOICES = 4
-"""The most commands that are proposed, if several columns have cells with two meanings each."""
 
 
 def ask_copies(
@@ -39,24 +37,20 @@ def ask_copies(
     - `csv` and `types` are the options with which the file was read.
     - `asked` are the words of the command line that asks again, with the path of the file.
     """
-    from setwise.analytics.tables.clean_copies import copied_file, in_turn
+    from setwise.analytics.tables.check import joint_copies
+    from setwise.analytics.tables.clean_copies import copied_file
 
-    commands = [*dict.fromkeys(note.copy_command for note in notes if note.copy_command)]
-    alternatives = [note.choices for note in notes if note.choices]
-    every = [*commands, *(copy.command for copies in alternatives for copy in copies)]
+    every = [command for note in notes for command in note.commands]
     file = next((copied for command in every if (copied := copied_file(command))), source)
     kept: list[str] = []
     if Path(file).resolve() == Path(source).resolve():  # another file is joined, and has a description of its own
         file, kept = source, _kept_options(source, csv, types, notes)
     phrases = []
-    for place, copies in enumerate([*product(*alternatives)][:_MOST_CHOICES]):
-        command = in_turn([*commands, *(copy.command for copy in copies)], place)
-        options = [*kept, *(word for copy in copies for word in copy.options)]
-        asking = _ask_copy(file, command, asked, options)
-        meaning = " and ".join(dict.fromkeys(copy.meaning for copy in copies if copy.meaning))
+    for copy in joint_copies(notes):
+        asking = _ask_copy(file, copy.command, asked, [*kept, *copy.options])
         if not asking:
             return ""
-        phrases.append(f"{meaning}, {asking.removeprefix('or ')}" if meaning else asking)
+        phrases.append(f"{copy.meaning}, {asking.removeprefix('or ')}" if copy.meaning else asking)
     return "; ".join(phrases)
 
 
@@ -140,13 +134,25 @@ def with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
     The caller shows the result to the user of a `command` that was refused because its options did not fit the file.
     Both arguments are words of the command line. The result is empty if `command` is empty.
     """
-    kept: list[str] = []
+    kept, _ = _parted(command)
+    return [*kept, *options] if kept else []
+
+
+def reading_options(command: Sequence[str]) -> list[str]:
+    """Return those words of `command`, the words of a command line, that say how its file is read."""
+    return _parted(command)[1]
+
+
+def _parted(command: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return (others, options): the words of `command` without and with those that say how its file is read."""
+    others: list[str] = []
+    options: list[str] = []
     remaining = iter(command)
     for word in remaining:
         if word in _FLAGS or ("=" in word and word.partition("=")[0] in _VALUED):
-            continue
-        if word in _VALUED:
-            next(remaining, None)
-            continue
-        kept.append(word)
-    return [*kept, *options] if kept else []
+            options.append(word)
+        elif word in _VALUED:
+            options += [word, next(remaining, "")]
+        else:
+            others.append(word)
+    return others, options

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from setwise.cli.copy_advice import ask_copies, ask_copies_of_files, with_options
 from setwise.cli.running_command import command_words, sql_options
-from setwise.cli.sql_refusals import with_near_column, without_other_files
+from setwise.cli.sql_refusals import with_fitting_constant, with_near_column, without_other_files
 from setwise.cli.time_advice import advise_times, ask_with_function
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
@@ -53,8 +53,9 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
     except (UnsuitableTable, UnknownColumn, InvalidFilter, InvalidParameter) as refusal:
         if "means the table's own column" in str(refusal):
             raise  # no reading of the file changes what a name in GROUP BY means
-        if times := advise_times(source, csv, types, user, str(refusal)):
-            raise type(refusal)(times) from None
+        better = advise_times(source, csv, types, user, str(refusal))
+        if better := better or with_fitting_constant(str(refusal), command_words.get()):
+            raise type(refusal)(better) from None
         about_file = isinstance(refusal, UnsuitableTable | UnknownColumn)
         if not about_file and not any(word in str(refusal) for word in _ABOUT_FILES):
             raise
@@ -69,7 +70,7 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         if not advice:
             raise
         message = str(refusal)
-        commands = [command for note in notes for command in (note.copy_command, *(c.command for c in note.choices))]
+        commands = [command for note in notes for command in note.commands]
         # a long command is read once
         is_copied = "the copy with: " in advice
         message = _without_commands(message, [each for each in commands if each and (is_copied or each in advice)])
@@ -433,7 +434,9 @@ def note_unread_cells(
             refusals.append(sentence)
             refused_notes.append(note)
         else:
-            print(f"note: {sentence}", file=sys.stderr)
+            print(f"note: {_without_commands(sentence, note.commands)}", file=sys.stderr)
+            for command in note.commands:
+                print(f"  {command}", file=sys.stderr)
     if refusals:
         message = f"{'; '.join(refusals)}; nothing was charged (--no-scan asks anyway)"
         raise UnreadableCells(message, refused_notes)

@@ -226,8 +226,29 @@ def _is_other_header(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> boo
     )
 
 
-def total_rows(
-    table: "DuckDBTable", samples: Mapping[str, Sequence[str]], user: str | None, csv: CsvOptions, question: str = ""
+def total_notes(
+    table: "DuckDBTable",
+    samples: Mapping[str, Sequence[str]],
+    user: str | None,
+    csv: CsvOptions,
+    file: TableFile,
+    noted: Collection[str],
+    question: str = "",
+) -> list[ScanNote]:
+    """Return notes about lines with totals of other lines: anywhere in the `table`, and at the end of its last `file`.
+
+    `noted` are words about which the data holder has another note. The other arguments are those of `_total_rows`.
+    """
+    totals = _total_rows(table, samples, user, csv, question)
+    last = _total_line(file, csv, noted)
+    alone = [words for note, words in totals if note.text.startswith("1 line ") and f"{words[0]!r}: if " in last]
+    if last and not alone and any(f"has the cell {word!r}: " in last for _, words in totals for word in words):
+        last = ""
+    return [*(note for note, words in totals if words not in alone), *([ScanNote(last)] if last else [])]
+
+
+def _total_rows(
+    table: "DuckDBTable", samples: Mapping[str, Sequence[str]], user: str | None, csv: CsvOptions, question: str
 ) -> list[tuple[ScanNote, list[str]]]:
     """Return pairs (note, words) for each text column of `table` in which lines have a word such as Subtotal.
 
@@ -263,7 +284,7 @@ _TAIL = 2**16
 """Bytes at the end of a file in which its last line is looked for."""
 
 
-def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str] = ()) -> str:
+def _total_line(file: TableFile, options: CsvOptions, noted: Collection[str]) -> str:
     """Return a sentence if the last line of a text file seems to be no row, but a total or a remark; else "".
 
     The line is taken for a total if one of its cells is a word such as "Total". It is taken for a remark if it has

@@ -199,3 +199,31 @@ class ScanNote:
     options: tuple[str, ...] = ()
     choices: tuple[CopyCommand, ...] = ()
     compared: tuple[str, Kind, CellGrammar] | None = None
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The shell commands that the text has: `copy_command` and those of `choices`."""
+        return tuple(filter(None, (self.copy_command, *(copy.command for copy in self.choices))))
+
+    @property
+    def without_commands(self) -> str:
+        """The text without its shell commands, which are printed below it."""
+        text = self.text
+        for command in self.commands:
+            text = text.replace(f": {command}", "", 1)
+        return text
+
+
+def copies_note(text: str, copies: Sequence[CopyCommand], advice: str) -> ScanNote:
+    """Return a note that begins with `text`, and ends with the commands of `copies`, or with `advice` if there is none.
+
+    If there are several commands, each is right for another meaning of the cells.
+    """
+    is_sure = len(copies) == 1 and not copies[0].meaning
+    parts = [f"{copy.meaning}{', ' if copy.meaning else ''}a copy with one: {copy.command}" for copy in copies]
+    return ScanNote(
+        f"{text}: {'; '.join(parts or [advice])}",
+        copy_command=copies[0].command if is_sure else "",
+        is_unsolved=not copies,
+        choices=() if is_sure else tuple(copies),
+    )

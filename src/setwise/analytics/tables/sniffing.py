@@ -118,8 +118,9 @@ def _below_titles(rows: Sequence[tuple[Row, int]], places: Sequence[int], place:
     """Return the place among `rows` of the header, if lines of titles stand above it; else `place`.
 
     A spreadsheet fills up lines such as "Printed,5/1/2024,," with empty cells. Such a line has at most half of its
-    cells filled, unless a line with one filled cell stands above it. The header below is the first line of the filled `places` that has all `width` cells filled, and looks
-    like one. `place` is the line that is the first one of the table otherwise.
+    cells filled, unless a line with one filled cell stands above it. The header below is the first line of the filled
+    `places` that has all `width` cells filled, and looks like one. `place` is the line that is the first one of the
+    table otherwise.
     """
     is_titled = False
     for candidate in places[:_MOST_TITLES]:

@@ -36,12 +36,11 @@ from setwise.analytics.tables.lost_csv import (
     MOST_LOST,
     lost_lines,
     second_table,
-    total_line_note,
-    total_rows,
+    total_notes,
     undecoded_cells,
 )
-from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, bounds_sentence, examples
-from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, TableToScan
+from setwise.analytics.tables.number_forms import NumberColumn, bounds_sentence, examples, form_note
+from setwise.analytics.tables.scan_notes import ScanNote, TableToScan, copies_note
 from setwise.analytics.tables.sniffing import guess_quote
 from setwise.analytics.tables.text_order import (
     are_in_order,
@@ -121,11 +120,9 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     samples = text_samples(raw, wanted=named.__contains__)
     if is_text:
         texts = {name: cells for name, cells in samples.items() if name not in types}
-        totals = total_rows(raw, texts, table.user, csv, question)
         noted = {word for note in users for word in note.options}
         noted |= {cell.strip() for cells in texts.values() for cell in cells if f"'{cell.strip()}'" in question}
-        total = total_line_note(files[-1], csv, {*noted, *(word for _, words in totals for word in words)})
-        lines += [*(note for note, _ in totals), *([ScanNote(total)] if total else [])]
+        lines += total_notes(raw, texts, table.user, csv, files[-1], noted, question)
     names = [name for name in samples if name in named]
     if not names:
         return [*lines, *users, *objects, *seconds]
@@ -252,11 +249,11 @@ class _ColumnScan:
         only_file = self._files[0] if len(self._files) == 1 else None
         if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (mixed := mixed_dates(cells)) is not None:
             copies = mixed.copies(name, only_file, csv, self._file_names)
-            return _copies_note(f"{text}: {mixed.sentence(name)}", copies, "write all dates in one way in the file")
+            return copies_note(f"{text}: {mixed.sentence(name)}", copies, "write all dates in one way in the file")
         numbers = NumberColumn(name, cells, only_file, csv, self._file_names)
         is_number = count.kind in (Kind.INTEGER, Kind.FLOAT)
         if is_number and (form := numbers.two_marks()) is not None:
-            return _form_note(text, form)
+            return form_note(form, text)
         if remedy := self._reading_remedy(count, cells, guess):
             return ScanNote(f"{text}: {remedy}")
         sentence, copy = stored_time_sentence(
@@ -273,7 +270,7 @@ class _ColumnScan:
                 f"{text}: {signs}", mostly_unreadable=is_negative, copy_command=command, is_unsolved=not command
             )
         if is_number and (form := numbers.form(is_number=True)) is not None:
-            return _form_note(text, form)
+            return form_note(form, text)
         others = [cell for cell in cells if not is_readable(cell, count.kind, csv.cells)]
         if is_number and (bounds := bounds_sentence(others)):
             return ScanNote(f"{text}: {bounds}", is_unsolved=True)
@@ -427,33 +424,6 @@ class _ColumnScan:
                 if column.filled > other.filled and column.name in items
             ]
         return [sentence for sentence in sentences if sentence]
-
-
-def _copies_note(text: str, copies: Sequence[CopyCommand], advice: str) -> ScanNote:
-    """Return a note that begins with `text`, and ends with the commands of `copies`, or with `advice` if there is none.
-
-    If there are several commands, each is right for another meaning of the cells.
-    """
-    is_sure = len(copies) == 1 and not copies[0].meaning
-    parts = [f"{copy.meaning}{', ' if copy.meaning else ''}a copy with one: {copy.command}" for copy in copies]
-    return ScanNote(
-        f"{text}: {'; '.join(parts or [advice])}",
-        copy_command=copies[0].command if is_sure else "",
-        is_unsolved=not copies,
-        choices=() if is_sure else tuple(copies),
-    )
-
-
-def _form_note(text: str, form: NumberForm) -> ScanNote:
-    """Return a note that begins with `text`, about a column whose numbers are written in the `form`."""
-    is_sure = len(form.copies) == 1 and not form.copies[0].meaning
-    return ScanNote(
-        f"{text}: {form.sentence}",
-        mostly_unreadable=form.is_one_sided,
-        copy_command=form.copies[0].command if is_sure else "",
-        is_unsolved=not form.copies,
-        choices=() if is_sure else form.copies,
-    )
 
 
 _MOST_WORDS = 5
