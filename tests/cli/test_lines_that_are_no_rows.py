@@ -199,3 +199,41 @@ def test_a_file_with_two_problems_is_mended_by_one_command_that_keeps_the_given_
         assert "not read" not in done.stderr
         (tmp_path / "visits.clean.csv").unlink()
         (tmp_path / "visits.clean.csv.toml").unlink()
+
+
+def test_a_log_of_pairs_gets_a_column_for_each_name(setwise: Command, tmp_path: Path):
+    """It was one column, without a note."""
+    path = tmp_path / "app.log"
+    row = 'ts=2024-01-0{}T10:00:00Z level=info user=u{} city={} note="two words"\n'
+    path.write_text("".join(row.format(user % 9 + 1, user, CITIES[user % 4]) for user in USERS))
+    told = setwise("check", path).stderr
+    command = " ".join(told.split()).partition("a column for each name: ")[2]
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    assert (tmp_path / "app.clean.log").read_text().splitlines()[:2] == [
+        "ts,level,user,city,note",
+        "2024-01-01T10:00:00Z,info,u0,Oslo,two words",
+    ]
+    setwise("check", tmp_path / "app.clean.log", "--save")
+    done = setwise("histogram", tmp_path / "app.clean.log", "--item", "city", *PAID)
+    assert done.returncode == 0, done.stderr
+
+
+def test_times_of_a_web_server_are_written_as_times_that_are_read(setwise: Command, tmp_path: Path):
+    path = tmp_path / "access.log"
+    row = '10.0.0.{} - - [{:02}/Aug/2024:13:55:02 +0200] "GET / HTTP/1.1" 200 {} "-" "an agent"\n'
+    path.write_text("".join(row.format(user % 100, user % 28 + 1, 300 + user) for user in USERS))
+    checked = json.loads(setwise("check", path, "--json").stdout)
+    subprocess.run(checked["copies"][0]["command"], shell=True, check=True, timeout=60)
+    copy = tmp_path / "access.clean.log"
+    assert copy.read_text().startswith('10.0.0.0 - - 2024-08-01T13:55:02+02:00 "GET')
+    assert "column_4=timestamp" in json.loads(setwise("check", copy, "--json").stdout)["options"]
+
+
+def test_texts_of_several_words_in_columns_of_a_fixed_width_are_one_cell(setwise: Command, tmp_path: Path):
+    path = tmp_path / "fixed.txt"
+    names = ("Anna Lee", "Bo Chen", "Mary Ann Smith")
+    rows = [f"{f'u{user}':<8}{names[user % 3]:<20}{user % 50:>8}" for user in USERS]
+    path.write_text("\n".join([f"{'user':<8}{'name':<20}{'amount':>8}", *rows]) + "\n")
+    command = " ".join(setwise("check", path).stderr.split()).partition("tabs between them: ")[2]
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    assert (tmp_path / "fixed.clean.txt").read_text().splitlines()[3] == "u2\tMary Ann Smith\t2"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.command_line import setwise as setwise_fixture  # noqa: F401
-from tests.messy_tables import CITIES, PAID, Command, ask, assert_counts, pasted, plain, table
+from tests.messy_tables import CITIES, PAID, Command, ask, assert_counts, counts, pasted, plain, table
 
 
 @pytest.mark.parametrize("word", ["Total", "-", "n/a"])
@@ -26,7 +26,9 @@ def test_the_check_prints_one_command_for_all_columns(setwise: Command, tmp_path
     path = tmp_path / "sales.csv"
     cities = (*CITIES, *map(str.upper, CITIES))
     path.write_text(
-        table(lambda user: f"{cities[user % 8]},{user % 50 + 1} kg,{user % 12 + 1}:05 PM", "user,city,amount,at")
+        table(
+            lambda user: f"{cities[user % 8]},{user % 50 + 1} kr,1/{user % 28 + 1}/2024 1:05 PM", "user,city,amount,at"
+        )
     )
     shown = setwise("check", path, "--null", "none").stdout
     assert shown.count(" > ") == 1
@@ -35,7 +37,7 @@ def test_the_check_prints_one_command_for_all_columns(setwise: Command, tmp_path
     mending, check = command.split(" && setwise ")
     assert check.endswith("sales.clean.csv --save --null none")
     subprocess.run(mending, shell=True, check=True, timeout=60)
-    assert (tmp_path / "sales.clean.csv").read_text().splitlines()[2] == "u1,paris,2,14:05"
+    assert (tmp_path / "sales.clean.csv").read_text().splitlines()[2] == "u1,paris,2,1/2/2024 13:05"
     assert "a copy" not in setwise("check", tmp_path / "sales.clean.csv").stdout
 
 
@@ -82,3 +84,24 @@ def test_a_condition_on_truth_values_is_corrected_to_paste(
     assert json.loads(done.stdout[done.stdout.find('{"') :])["items"][0]["count"] == pytest.approx(wanted, abs=2)
     sql = setwise("sql", f"SELECT COUNT(*) AS n FROM '{path}' WHERE Paid = {constant}", *PAID, "--type", "Paid=boolean")
     assert f"WHERE Paid = {'FALSE' if constant == repr('n') else 'TRUE'}" in sql.stderr
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+def test_signs_and_cases_of_a_file_in_another_encoding_are_mended_by_one_command(
+    encoding: str, setwise: Command, tmp_path: Path
+):
+    """Three notes asked to take them out of the file, without a command."""
+    path = tmp_path / "sales.csv"
+    rows = table(lambda user: f"{(*CITIES, *map(str.upper, CITIES))[user % 8]} \u00e9,\u20ac{user % 50 + 1}")
+    path.write_text(rows, encoding=encoding)
+    words = ("--encoding", encoding)
+    refused = ask(setwise, path, *words)
+    assert refused.returncode
+    done = pasted(setwise, refused)
+    assert done.returncode == 0, done.stderr
+    assert sum(counts(done).values()) == pytest.approx(400, abs=40)
+    checked = json.loads(setwise("check", path, *words, "--json").stdout)
+    subprocess.run(checked["copies"][0]["command"], shell=True, check=True, timeout=60)
+    copy = next(tmp_path.glob("sales.clean2.csv"))
+    written = copy.read_text(encoding="utf-8-sig" if encoding == "utf-16" else encoding)
+    assert written.splitlines()[2] == "u1,paris \u00e9,2"

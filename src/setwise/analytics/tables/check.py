@@ -42,6 +42,7 @@ from setwise.analytics.tables.clean_copies import (
     with_single_blanks,
     with_unwrapped_lines,
 )
+from setwise.analytics.tables.copies.line_copies import with_iso_times, with_named_cells
 from setwise.analytics.tables.copies.mixed_dates import mixed_dates
 from setwise.analytics.tables.look_alikes import look_alike_notes
 from setwise.analytics.tables.lost_csv import lost_lines, second_table, total_notes, undecoded_cells
@@ -408,6 +409,8 @@ def _divided_otherwise(file: TableFile, csv: CsvOptions) -> str:
     """
     if copy := with_unwrapped_lines(file, csv):
         return f"{UNWRAPPED}{copy}"
+    if copy := with_named_cells(file, csv):
+        return f"its lines are pairs such as name=value, which are not read; a copy with a column for each name: {copy}"
     copy = with_single_blanks(file, csv)
     if copy:
         return f"several blanks divide its cells from each other; a copy with one: {copy}"
@@ -500,6 +503,9 @@ def _remarks(
     numbers = [name for name in kinds if name != user and name not in serial]
     sentences += far_number_sentences(table, numbers, kinds, options.cells, write, is_text=True)
     notes += map(ScanNote, sentences)
+    if file is not None and (copy := with_iso_times(file, options)):
+        text = "times such as [16/Aug/2024:21:52:25 +0000] are not read, and are divided into two cells"
+        notes.append(ScanNote(f"{text}: a copy with times as 2024-08-16T21:52:25+00:00: {copy}", copy_command=copy))
     lost = lost_lines(files, options, write) if file is not None else []
     unquoted = [note for note in lost if "commas between thousands and no quotes" in note.text]
     if unquoted:

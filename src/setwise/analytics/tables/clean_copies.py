@@ -82,7 +82,8 @@ def in_turn(commands: Sequence[str], place: int = 0) -> str:
         return distinct[0]
     source = copied_file(distinct[0])
     filters = []
-    for command in distinct:
+    plain = [re.sub(r"[(]sys.stdin,'utf-16[-a-z]*'[)]", "(sys.stdin,'utf-8')", command) for command in distinct[1:]]
+    for command in [distinct[0], *plain]:  # the first command has written UTF-8
         program = command.rpartition(" > ")[0].removeprefix(f"gzip -dc {quote(source)} | ").removesuffix(" | gzip")
         filters.append(program.removesuffix(f" < {quote(source)}").removesuffix(f" {quote(source)}"))
     chain, copy = " | ".join(filters[1:]), quote(copy_of(Path(source), place))
@@ -135,7 +136,13 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
     edits = [f"s/[{sign}]//g" if sign.isascii() else f"s/{sign}//g" for sign in all_signs]
     if any(has_parentheses for _, has_parentheses in signs.values()):
         edits.append(r"s/(\([0-9][^()]*\))/-\1/g")
-    if not can_be_copied(file, encoding) or not (encoding == "utf-8" or all(map(str.isascii, all_signs))):
+    if codec_name(encoding) != "utf-8" and not (can_be_copied(file, encoding) and all(map(str.isascii, all_signs))):
+        program = f"re.sub('['+{'+'.join(f'chr({ord(sign)})' for sign in all_signs)}+']','',c)"
+        program = f"re.sub('^ *[(]([0-9][^()]*)[)] *$',lambda m:'-'+m[1],{program})"
+        above = csv.skip_lines + (csv.columns is None)
+        command = _copied(file, csv, f"[{program} if n>={above} else c for c in r]", is_visible=False)
+        return f"{sentence}{COPY}{command}" if command else f"{sentence}: take them out of the file"
+    if not can_be_copied(file, encoding):
         return f"{sentence}: take them out of the file"
     command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
     return f"{sentence}{COPY}{command} > {quote(copy_of(file))}"
@@ -281,6 +288,9 @@ def with_divided_columns(file: TableFile, csv: CsvOptions) -> str:
         return ""
     filled = {place for line in lines for place, character in enumerate(line) if character != " "}
     starts = sorted(place for place in filled if place == 0 or place - 1 not in filled)
+    # Texts of several words may have blanks below each other, too, but no name above the second word.
+    named = [lines[0][start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    starts = [start for start, name in zip(starts, named, strict=True) if name]
     ends = [*starts[1:], None]
     header, *body = [[line[start:end].strip() for start, end in zip(starts, ends, strict=True)] for line in lines]
     values = [all(looks_like_row([row[place]]) for row in body if row[place]) for place in range(len(header))]
@@ -541,9 +551,14 @@ def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", i
 
     The Python text must not have backslashes, double quotes or dollar signs, because the shell would change them.
     """
-    separator = csv.format_of(csv.suffix_of(file)).separator
-    if not can_be_copied(file, csv.encoding) or len(separator) > 1:
+    separator, encoding = csv.format_of(csv.suffix_of(file)).separator, codec_name(csv.encoding)
+    if not can_be_copied(file, "utf-8") or len(separator) > 1:
         return ""
+    streams = (
+        f"[f.reconfigure(encoding='{encoding}',errors='surrogateescape',newline='') for f in (sys.stdin,sys.stdout)]"
+    )
+    if encoding in UTF_16:  # the copy is in UTF-8, which all commands can change
+        streams = f"[f.reconfigure(encoding=e,newline='') for f,e in ((sys.stdin,'{encoding}'),(sys.stdout,'utf-8'))]"
     delimiter = "chr(9)" if separator == "\t" else repr(separator)
     written = f"delimiter={delimiter}" + (",quotechar=chr(39)" if csv.quote == "'" else "")
     read, module = "sys.stdin", ""
@@ -554,8 +569,7 @@ def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", i
     # The program has no sign that a shell changes between double quotes, so that it can be read where it is shown.
     program = (
         f"import csv,re,sys,datetime,decimal{module}; "
-        f"[f.reconfigure(encoding='{codec_name(csv.encoding)}',errors='surrogateescape',newline='') "
-        "for f in (sys.stdin,sys.stdout)]; "
+        f"{streams}; "
         f"{before}csv.writer(sys.stdout,{written},lineterminator=chr(10)).writerows("
         f"{cells} for n,r in enumerate(csv.reader({read},{written})))"
     )

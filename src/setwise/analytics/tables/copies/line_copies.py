@@ -73,6 +73,55 @@ def _is_divided(parts: Sequence[str]) -> bool:
     return bool(re.fullmatch(f"{_FIRST_DIGITS}(,[0-9]{{3}})*,{_LAST_DIGITS}", ",".join(parts)))
 
 
+_LOG_TIME = "(?<= ).([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9:]{8}) ([+-][0-9]{2})([0-9]{2})[]]"
+"""The regular expression of a time as web servers log it, such as [16/Aug/2024:21:52:25 +0000]."""
+_PAIR = "([A-Za-z_][A-Za-z0-9_.-]*)=({quote}[^{quote}]*{quote}|[^ ]*)"
+"""The regular expression of a pair such as user=u1 or msg="two words", with {quote} for a double quote."""
+_MOST_NAMES = 100
+"""The most different names of pairs that become columns."""
+
+
+def with_iso_times(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a copy of `file` with times such as 2024-08-16T21:52:25+00:00; or "".
+
+    It is for logs of web servers, which write the time as [16/Aug/2024:21:52:25 +0000], with a blank that divides it
+    into two cells. `csv` says how the file is written.
+    """
+    if not can_be_copied(file, csv.encoding):
+        return ""
+    lines = [line for line in read_sample(file, csv.format_of(csv.suffix_of(file))).splitlines() if line.strip()]
+    if sum(re.search(_LOG_TIME, line) is not None for line in lines) < ENOUGH * max(1, len(lines)):
+        return ""
+    month = "'JanFebMarAprMayJunJulAugSepOctNovDec'.find(m[2])//3+1"
+    moment = f"'%s-%02d-%sT%s%s:%s'%(m[3],{month},m[1],m[4],m[5],m[6])"
+    program = f"[sys.stdout.write(re.sub('{_LOG_TIME}',lambda m: {moment},l)) for l in sys.stdin]"
+    return _python_copy(program, file, csv)
+
+
+def with_named_cells(file: TableFile, csv: CsvOptions) -> str:
+    """Return a shell command that writes a CSV copy of `file` with a column for each name of pairs; or "".
+
+    It is for logs of which nine in ten lines have nothing but pairs such as user=u1 msg="two words", with blanks
+    between them. `csv` says how the file is written.
+    """
+    form = csv.format_of(csv.suffix_of(file))
+    if not can_be_copied(file, csv.encoding) or csv.separator is not None or csv.columns is not None:
+        return ""
+    pair = _PAIR.format(quote='"')
+    lines = [line.strip() for line in read_sample(file, form).splitlines() if line.strip()]
+    paired = [line for line in lines if re.fullmatch(f"{pair}( +{pair})+", line)]
+    names = [*dict.fromkeys(name for line in paired for name, _ in re.findall(pair, line))]
+    if len(paired) < max(_FEWEST_LINES, ENOUGH * len(lines)) or len(names) > _MOST_NAMES:
+        return ""
+    shell_pair = _PAIR.format(quote="'+q+'")
+    program = (
+        f"import csv; q=chr(34); k={names}; w=csv.writer(sys.stdout,lineterminator=chr(10)); w.writerow(k); "
+        f"[w.writerow([d.get(c,'') for c in k]) for l in sys.stdin if l.strip() "
+        f"for d in [{{a:b.strip(q) for a,b in re.findall('{shell_pair}',l.strip())}}]]"
+    )
+    return _python_copy(program, file, csv)
+
+
 def first_lost_line(file: TableFile, csv: CsvOptions, width: int) -> str:
     """Return a phrase on the first line of `file` that is no record of `width` cells, and why; "" if none is found.
 
