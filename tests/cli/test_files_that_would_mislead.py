@@ -282,6 +282,20 @@ def test_a_file_that_is_no_csv_is_refused_with_what_it_is(kind: str, setwise: Co
         assert setwise("count", tmp_path / "visits.parquet", "--user", "user", "--epsilon", "1").returncode == 0
 
 
+@pytest.mark.parametrize("name", ["events.jsonl", "events.json"])
+def test_nested_objects_of_json_become_columns_that_can_be_asked(name: str, setwise: Command, tmp_path: Path):
+    """The converted file had columns of structs, of which no question reads anything."""
+    path = tmp_path / name
+    objects = [{"user": {"id": f"u{user}", "home": {"city": CITIES[user % 4]}}, "n": user % 5} for user in USERS]
+    path.write_text("\n".join(map(json.dumps, objects)) if name.endswith("l") else json.dumps(objects))
+    told = setwise("check", path).stderr
+    command = told.partition("as Parquet and CSV are: ")[2].strip().replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    columns = "SELECT user_home_city AS city, COUNT(*) AS n"
+    asked = f"{columns} FROM '{tmp_path / 'events.parquet'}' GROUP BY user_home_city"
+    assert_counts(setwise("sql", asked, "--user", "user_id", *PAID[2:]))
+
+
 def test_a_row_that_begins_like_json_decides_nothing(setwise: Command, tmp_path: Path):
     """Only a header may decide how a file is read: the first row of a file without a header is a user's."""
     path = tmp_path / "events.csv"

@@ -2,8 +2,9 @@
 
 There are commands that take out signs beside numbers such as $, that double the quotes which a backslash escapes, that
 convert hours of the day such as 1:30 PM, and that drop repeated headers. The last word of a command is the path of the
-copy. A command works on bytes that stand for ASCII, so there is none for files in UTF-16, and none for compressed files
-or objects of an object store.
+copy, and commands of one file can be joined to one that mends all (`in_turn`). Commands of sed and awk work on bytes
+that stand for ASCII, so only commands of Python change files in UTF-16, of which they write a copy in UTF-8. There is
+none for objects of an object store, and only one for compressed files.
 """
 
 import re
@@ -50,9 +51,9 @@ def copy_of(file: TableFile, place: int = 0) -> str:
 
 
 def can_be_copied(file: TableFile, encoding: str) -> bool:
-    """Return whether shell commands such as sed can write a changed copy of `file`, whose text has the `encoding`.
+    """Return whether commands such as sed and awk can write a changed copy of `file`, whose text has the `encoding`.
 
-    The commands work if the file is on this machine, is not compressed, and is not in UTF-16.
+    These commands work if the file is on this machine, is not compressed, and is not in UTF-16.
     """
     return isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
 
@@ -104,8 +105,8 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
     - `names` are the columns that the sentence is about.
     - `samples` has sampled cells of every column of text, by name. The command takes out the signs of every column in
       `samples`, and not only of those in `names`, so that one copy serves all questions.
-    - `csv` says how the file is written. The command searches for signs as UTF-8 writes them. If the file's encoding
-      has other bytes for one of the signs, the sentence has no command.
+    - `csv` says how the file is written. The command is one of Python if its encoding has other bytes for one of the
+      signs than UTF-8.
     """
     encoding, separator = csv.encoding, csv.format_of(csv.suffix_of(file)).separator
     signs = {name: found for name, cells in samples.items() if (found := _signs_beside(cells, separator)) is not None}
