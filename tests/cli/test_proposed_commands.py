@@ -10,7 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from setwise.analytics.sql.parser import parse_sql
-from setwise.cli import holder_notes, running_command, time_advice
+from setwise.cli import holder_notes
+from setwise.cli.advice import running_command, time_advice
 from setwise.cli.main import app
 
 SAMPLES = {

@@ -19,10 +19,10 @@ from pathlib import Path
 from shlex import join, quote, split
 from typing import TYPE_CHECKING
 
-from setwise.cli.copy_advice import ask_copies, ask_copies_of_files, with_options
-from setwise.cli.running_command import command_words, sql_options
+from setwise.cli.advice.copy_advice import ask_copies, ask_copies_of_files, with_options
+from setwise.cli.advice.running_command import command_words, sql_options
+from setwise.cli.advice.time_advice import advise_times, ask_with_function
 from setwise.cli.sql_refusals import with_fitting_constant, with_near_column, without_other_files
-from setwise.cli.time_advice import advise_times, ask_with_function
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
 if TYPE_CHECKING:

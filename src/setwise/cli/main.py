@@ -14,9 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from setwise import __version__
+from setwise.cli.advice.running_command import command_words
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
 from setwise.cli.holder_notes import SeveralValues
-from setwise.cli.running_command import command_words
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {

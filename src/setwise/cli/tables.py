@@ -8,10 +8,10 @@ import typer
 
 from setwise.analytics.schema import NUMBER_KINDS
 from setwise.cli import options
+from setwise.cli.advice.copy_advice import reading_options
+from setwise.cli.advice.running_command import command_words
 from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words, interruptible, open_session
-from setwise.cli.copy_advice import reading_options
 from setwise.cli.output import print_json
-from setwise.cli.running_command import command_words
 from setwise.errors import InvalidParameter, SetwiseError, UnknownColumn
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from shlex import join
 from typing import TYPE_CHECKING
 
-from setwise.cli.copy_advice import ask_copies
-from setwise.cli.running_command import command_words, sql_options
+from setwise.cli.advice.copy_advice import ask_copies
+from setwise.cli.advice.running_command import command_words, sql_options
 from setwise.errors import SetwiseError
 
 if TYPE_CHECKING:
