@@ -13,59 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.command_line import Done
 from tests.command_line import setwise as setwise_fixture  # noqa: F401
+from tests.messy_tables import CITIES, PAID, USERS, Command, ask, assert_counts, counts, pasted, plain, table
 
 import setwise as package
-
-USERS = range(400)
-CITIES = ("Oslo", "Paris", "Bergen", "Rome")
-COUNTS = dict.fromkeys(CITIES, 100)
-PAID = ("--user", "user", "--epsilon", "90", "--delta", "0.001", "--json")
-Command = Callable[..., Done]
-
-
-def table(row: Callable[[int], str], header: str = "user,city,amount", end: str = "\n") -> str:
-    """Return a file with a row for each of 400 users, of which `row` returns all but the user."""
-    return end.join([header, *(f"u{user},{row(user)}" for user in USERS)]) + end
-
-
-def plain(user: int) -> str:
-    return f"{CITIES[user % 4]},{user % 50}"
-
-
-def statement(path: Path) -> str:
-    return f"SELECT city, COUNT(*) AS n, AVG(amount) AS mean FROM '{path}' GROUP BY city"
-
-
-def ask(setwise: Command, path: Path, *words: str) -> Done:
-    return setwise("sql", statement(path), *PAID, *words)
-
-
-def pasted(setwise: Command, refused: Done) -> Done:
-    """Run the command with which a refusal says to ask again, or to ask a copy, as it stands."""
-    message = " ".join(refused.stderr.split())
-    _, found, copy = message.partition("or ask the copy with: ")
-    if not found:
-        _, found, command = message.partition("ask again with: setwise ")
-        assert found, message
-        return setwise(*shlex.split(command))
-    mending, *commands = copy.split(" && setwise ")
-    subprocess.run(mending, shell=True, check=True, timeout=60)
-    return [setwise(*shlex.split(command)) for command in commands][-1]
-
-
-def counts(done: Done) -> dict[str, float]:
-    """Return the released number of rows of each city."""
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout[done.stdout.find('{"') :])["rows"]
-    return {row["city"]: row["n"]["value"] for row in rows}
-
-
-def assert_counts(done: Done) -> None:
-    """Check the released counts against the true ones; noise beyond 20 has a chance below 1e-9."""
-    assert counts(done) == pytest.approx(COUNTS, abs=20)
-
 
 SINGLE_QUOTED = {
     "all": (lambda user: f"'{CITIES[user % 4]}','{user % 50}'", "user,city,amount"),
@@ -301,63 +252,6 @@ def test_a_copy_changes_the_column_that_is_asked_in_a_file_of_many_columns(setwi
     assert all(row["mean"]["value"] == pytest.approx(7, abs=1) for row in rows)
 
 
-def line(user: int) -> str:
-    return f"u{user},{plain(user)}"
-
-
-QUOTED_LINES = [f'"u{user},""{CITIES[user % 4]}"",{user % 50}"' for user in USERS]
-SPACED_LINES = [f'u{user}, "{CITIES[user % 4]}", {user % 50}' for user in USERS]
-LINES = {
-    "in quotes, with the header": ('"user,city,amount"', *QUOTED_LINES),
-    "in quotes, below the header": ("user,city,amount", *QUOTED_LINES),
-    "with a blank after each comma": ("user, city, amount", *SPACED_LINES),
-    "above a header again": ("user,city,amount", *map(line, USERS), "User,City,Amount"),
-    "above a header with a mark": ("\ufeffuser,city,amount", *map(line, USERS), "\ufeffuser,city,amount"),
-    "ended by carriage returns": ("user,city,amount", *map(line, USERS)),
-}
-
-
-@pytest.mark.parametrize("kind", LINES)
-def test_lines_that_are_no_records_are_read_by_the_command_of_the_refusal(kind: str, setwise: Command, tmp_path: Path):
-    path = tmp_path / "lines.csv"
-    path.write_text(("\r" if "carriage" in kind else "\n").join(LINES[kind]) + "\n")
-    refused = ask(setwise, path)
-    assert refused.returncode
-    assert_counts(pasted(setwise, refused))
-    assert "column_1" not in setwise("check", path, "--user", "user").stderr
-
-
-@pytest.mark.parametrize("cell", ['12" pipe', '"the "old" town"', 'the "old" town'])
-def test_quotes_that_are_not_doubled_are_mended_by_the_command_of_the_note(cell: str, setwise: Command, tmp_path: Path):
-    path = tmp_path / "towns.csv"
-    quoted = f'"{CITIES[1]}"'  # so that quotes have a meaning in this file
-    rows = {0: cell, 1: quoted, 2: CITIES[2], 3: CITIES[3]}
-    path.write_text(table(lambda user: f"{rows[user % 4]},{user % 50}"))
-    refused = ask(setwise, path)
-    noted = " ".join(refused.stderr.split())
-    assert "100 of 400 lines are not records" in noted
-    assert "a copy that is read: python3" in " ".join(setwise("check", path).stdout.split())
-    copied = pasted(setwise, refused)
-    town = cell[1:-1] if cell.startswith('"') else cell
-    assert counts(copied) == pytest.approx({**dict.fromkeys(CITIES[1:], 100), town: 100}, abs=20)
-    assert "records" not in copied.stderr
-
-
-def test_quotes_are_not_mended_where_cells_go_on_over_lines(setwise: Command, tmp_path: Path):
-    path = tmp_path / "towns.csv"
-    folded = '"a\nhe said ""hi"", b,c\nend"'
-    path.write_text(table(lambda user: f"{folded},{user}" if user % 4 else f'12" pipe,{user % 50}'))
-    assert "python3" not in ask(setwise, path).stderr
-
-
-def test_texts_with_commas_in_a_file_of_one_column_are_no_lines_in_quotes(setwise: Command, tmp_path: Path):
-    path = tmp_path / "names.csv"
-    path.write_text('user\n"Smith, John"\n"Doe, Jane"\n')
-    checked = setwise("check", path, "--user", "user", "--json")
-    assert checked.returncode == 0, checked.stderr
-    assert json.loads(checked.stdout)["users"] == 2
-
-
 def archive(name: str) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as opened:
@@ -386,6 +280,20 @@ def test_a_file_that_is_no_csv_is_refused_with_what_it_is(kind: str, setwise: Co
         command = refused.stderr[refused.stderr.index("python -c") :].replace("python", sys.executable, 1)
         subprocess.run(command, shell=True, check=True, timeout=60)
         assert setwise("count", tmp_path / "visits.parquet", "--user", "user", "--epsilon", "1").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "events.json"])
+def test_nested_objects_of_json_become_columns_that_can_be_asked(name: str, setwise: Command, tmp_path: Path):
+    """The converted file had columns of structs, of which no question reads anything."""
+    path = tmp_path / name
+    objects = [{"user": {"id": f"u{user}", "home": {"city": CITIES[user % 4]}}, "n": user % 5} for user in USERS]
+    path.write_text("\n".join(map(json.dumps, objects)) if name.endswith("l") else json.dumps(objects))
+    told = setwise("check", path).stderr
+    command = told.partition("as Parquet and CSV are: ")[2].strip().replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True, timeout=60)
+    columns = "SELECT user_home_city AS city, COUNT(*) AS n"
+    asked = f"{columns} FROM '{tmp_path / 'events.parquet'}' GROUP BY user_home_city"
+    assert_counts(setwise("sql", asked, "--user", "user_id", *PAID[2:]))
 
 
 def test_a_row_that_begins_like_json_decides_nothing(setwise: Command, tmp_path: Path):
@@ -435,13 +343,6 @@ def test_a_file_that_needs_options_and_a_copy_is_read_at_the_second_attempt(setw
     assert_counts(done)
     rows = json.loads(done.stdout[done.stdout.find('{"') :])["rows"]
     assert all(row["mean"]["value"] == pytest.approx(1125, abs=60) for row in rows)
-
-
-def test_lines_that_end_in_carriage_returns_alone_are_read_in_the_copy_of_the_note(setwise: Command, tmp_path: Path):
-    path = tmp_path / "mixed.csv"
-    rows = [line(user) + ("\r" if user % 5 == 0 else "\n") for user in USERS]
-    path.write_bytes("".join(["user,city,amount\n", *rows]).encode())
-    assert_counts(pasted(setwise, ask(setwise, path)))
 
 
 TWICE = {"upper case": "City", "the same": "city", "upper case, and the name with a number taken": "CITY,city_4"}
@@ -535,42 +436,6 @@ def test_letters_before_digits_are_no_unit(written: str, plain: bool, setwise: C
     assert "python3 -c" not in refused.stderr
 
 
-SECOND_TABLES = {
-    "fewer rows": "\nshop,town,manager\nA,Rome,u1\n",
-    "numbers below": "\nshop,town,total\nA,Rome,5\nB,Oslo,7\n",
-    "a line of separators": ",,\nshop,town,manager\nA,Rome,u1\n",
-}
-
-
-@pytest.mark.parametrize("kind", SECOND_TABLES)
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_second_table_below_a_blank_line_is_cut_off_by_the_command(
-    kind: str, end: str, setwise: Command, tmp_path: Path
-):
-    """Rows of a table of shops, below the table that was asked, counted as rows of it, without a word."""
-    path = tmp_path / "two.csv"
-    text = table(plain) + SECOND_TABLES[kind]
-    path.write_text(text.replace("\n", end), newline="")
-    assert "looks like the header of another table, 'shop,town," in setwise("check", path).stdout
-    refused = setwise("count", path, *PAID[:4], "--json")
-    assert refused.returncode
-    assert f"head -n {text[: text.index('shop,')].count(chr(10))} " in refused.stderr
-    done = pasted(setwise, refused)
-    assert json.loads(done.stdout[done.stdout.find('{"') :])["items"][0]["count"] == pytest.approx(400, abs=1)
-    assert_counts(ask(setwise, tmp_path / "two.clean.csv"))
-
-
-@pytest.mark.parametrize(
-    "end",
-    ["\nu7,Oslo,5\nu8,Oslo,5\n", "\nsmith,Oslo,unknown\nu8,Oslo,5\n", "\nSource: us\n", '\nu9,"A\n\nB,C,b\n",7\n'],
-)  # fmt: skip
-def test_rows_and_remarks_below_a_blank_line_are_no_second_table(end: str, setwise: Command, tmp_path: Path):
-    path = tmp_path / "one.csv"
-    path.write_text(table(plain) + end)
-    assert "another table" not in setwise("check", path).stdout
-    assert "another table" not in setwise("count", path, *PAID[:4]).stderr
-
-
 @pytest.mark.parametrize(
     ("written", "held", "mean"),
     [
@@ -603,44 +468,3 @@ def test_cells_with_a_slash_that_may_be_no_fractions_have_no_command(written: st
     refused = setwise("mean", path, "--value", "amount", "--low", "0", "--high", "50", *PAID[:4])
     assert refused.returncode
     assert "python3 -c" not in refused.stderr
-
-
-@pytest.mark.parametrize("agent", ["Mozilla/5.0 (X11; Linux)", 'Mozilla/5.0 (X11; Linux) \\"q\\"', "curl, 7"])
-def test_a_log_of_a_web_server_is_read_with_blanks_between_cells(agent: str, setwise: Command, tmp_path: Path):
-    """Semicolons within quotes were taken for the separator, with which no line could be read."""
-    path = tmp_path / "access.log"
-    row = '10.0.0.{} - - [18/Oct/2026:13:55:02 +0000] "GET /p{}.html HTTP/1.1" 200 {} "-" "{}"\n'
-    path.write_text("".join(row.format(user % 100, user % 9, 300 + user, agent) for user in USERS))
-    found = json.loads(setwise("check", path, "--json").stdout)
-    assert found["options"][:2] == ["--separator", " "]
-    done = setwise("count", path, "--user", "column_1", *PAID[2:4], "--json", *found["options"])
-    if "\\" in agent:
-        assert "write the copy, and ask it" in found["notes"][-1]
-        done = pasted(setwise, done)
-    assert json.loads(done.stdout[done.stdout.find('{"') :])["items"][0]["count"] == pytest.approx(100, abs=1)
-
-
-@pytest.mark.parametrize("row", ['u{} "New York" 5', '"u{}","New York, NY",5', 'u{};"a b";5', "u{} a 5"])
-def test_only_blanks_between_quoted_cells_are_separators(row: str, setwise: Command, tmp_path: Path):
-    path = tmp_path / "rows.txt"
-    path.write_text("".join(row.format(user) + "\n" for user in range(60)))
-    options = json.loads(setwise("check", path, "--json").stdout)["options"]
-    assert (" " in options) == ('} "' in row)
-
-
-def test_columns_of_a_fixed_width_are_divided_by_the_command(setwise: Command, tmp_path: Path):
-    path = tmp_path / "fixed.txt"
-    cities = ("Oslo", "New York", "", "Rome")
-    rows = [f"{f'u{user}':<8}{cities[user % 4]:<10}{user % 50:>8}" for user in USERS]
-    path.write_text("\n".join([f"{'user':<8}{'city':<10}{'amount':>8}", *rows]) + "\n")
-    told = setwise("check", path).stderr
-    assert "its columns have a fixed width, which is not read; a copy with tabs between them" in told
-    command = " ".join(told.split()).partition("tabs between them: ")[2]
-    subprocess.run(command, shell=True, check=True, timeout=60)
-    lines = (tmp_path / "fixed.clean.txt").read_text().splitlines()
-    assert [line.split("\t") for line in lines[:3]] == [
-        ["user", "city", "amount"],
-        ["u0", "Oslo", "0"],
-        ["u1", "New York", "1"],
-    ]
-    assert len(lines) == 401

@@ -173,7 +173,7 @@ def test_a_spreadsheet_names_its_folder_and_the_package_that_reads_it(folder):
     path = folder / "events.xlsx"
     path.write_bytes(b"PK\x03\x04")
     message = refusal("count", path, "--user", "user", "--epsilon", "1")
-    assert f"read_excel('{path}')" in message
+    assert f"read_excel('{path}', sheet_name=0, header=0)" in message
     assert f"to_parquet('{path.with_suffix('.parquet')}')" in message
     assert "pip install pandas openpyxl" in message
 

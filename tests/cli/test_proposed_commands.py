@@ -11,7 +11,8 @@ from tests.command_line import setwise  # noqa: F401 - a fixture
 from typer.testing import CliRunner
 
 from setwise.analytics.sql.parser import parse_sql
-from setwise.cli import holder_notes, refusals
+from setwise.cli import holder_notes
+from setwise.cli.advice import running_command, time_advice
 from setwise.cli.main import app
 
 SAMPLES = {
@@ -83,8 +84,8 @@ def parsed(words: list[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(optional("histogram")))
 def test_every_option_of_a_histogram_of_seconds_is_one_of_the_command_in_sql(name: str):
     words = optional("histogram")[name]
-    refusals.command_words.set(("histogram", "t.csv", "--user", "who", "--item", "ts by week", *words))
-    advice = holder_notes._ask_for_times("t.csv", "who", "TO_TIMESTAMP")
+    running_command.command_words.set(("histogram", "t.csv", "--user", "who", "--item", "ts by week", *words))
+    advice = time_advice.ask_for_times("t.csv", "who", "TO_TIMESTAMP")
     values = parsed(shlex.split(advice.partition("ask again with: setwise ")[2]))
     assert values["tables"] == ["t=t.csv"]
     if name not in ("value", "where", "per_item", "null_item", "limit", "preview"):
@@ -96,7 +97,7 @@ def test_every_option_of_a_histogram_of_seconds_is_one_of_the_command_in_sql(nam
 def test_every_option_of_a_distinct_count_of_two_columns_is_one_of_the_command_in_sql(name: str):
     words = optional("distinct")[name]
     asked = ("distinct", "t.csv", "--user", "who", "--item", "day", "--value", "a,b", *words)
-    refusals.command_words.set(asked)
+    running_command.command_words.set(asked)
     message = str(holder_notes.SeveralValues(["a", "b"], "t.csv"))
     parsed(shlex.split(message.partition("ask again with: setwise ")[2]))
     assert ("; SQL counts several together, and finds --per-user itself: " in message) == (name == "per_user")

@@ -185,8 +185,9 @@ def test_check_declares_no_dates_as_whole_numbers(
 
 def test_check_says_how_durations_become_seconds(setwise: Command, tmp_path: Path):
     path = table(tmp_path / "visits.csv", "stay", [f"{user // 60}h {user % 60}m" for user in USERS])
-    note = next(note for note in json.loads(setwise("check", path, "--json").stdout)["notes"] if "durations" in note)
-    subprocess.run(note[note.index("python3") :], shell=True, check=True, timeout=60)
+    checked = json.loads(setwise("check", path, "--json").stdout)
+    assert any("durations" in note for note in checked["notes"])
+    subprocess.run(checked["copies"][0]["command"], shell=True, check=True, timeout=60)
     assert (tmp_path / "visits.clean.csv").read_text().splitlines()[61:63] == ["u60,3600", "u61,3660"]
 
 

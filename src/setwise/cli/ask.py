@@ -25,7 +25,7 @@ from setwise.cli.account_output import account_advice, another_account
 from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
-from setwise.cli.refusals import no_user, refused_by_type, schema_of, table_path, with_example_bounds
+from setwise.cli.refusals import no_user, refused_by_type, table_path, with_example_bounds
 from setwise.errors import BudgetExhausted, InvalidParameter, UnknownAccount, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.budget import AskedBudget, BudgetWords
     from setwise.analytics.catalog import Catalog, CatalogTable
+    from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.engines.joins import Join
     from setwise.analytics.planning.plan import Plan
     from setwise.analytics.query import Query
@@ -113,7 +114,9 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     try:
         statement = parse_sql(text, user=user, contributions=words["contributions"], facts=facts)
     except InvalidParameter as refused:
-        raise refused_by_type(refused, text, user, facts, schema_of(text, tables, arguments["engine"])) from None
+        raise refused_by_type(
+            refused, text, user, facts, tables, arguments["engine"], _declared_csv(arguments)
+        ) from None
     joins, sums = [core.source.joins for core in statement.cores], statement.null_sums
     named = [join.table for each in joins for join in each]
     private = {name: tables[name] for name in named if name in tables}
@@ -557,6 +560,13 @@ _GIVEN = (
     "ledger", "key", "discover", "as_json", "as_csv", "plot", "details", *CSV_OPTIONS, "scan",
 )  # fmt: skip
 """The options that `setwise sql` shares with the other questions."""
+
+
+def _declared_csv(arguments: Mapping[str, Any]) -> "CsvOptions":
+    """Return the CSV options that the `arguments` of a command declare."""
+    from setwise.analytics.engines.files import CsvOptions
+
+    return CsvOptions(**csv_words({name: arguments[name] for name in CSV_OPTIONS}))
 
 
 def _read_query(query: str) -> str:

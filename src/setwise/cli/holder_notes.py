@@ -19,7 +19,10 @@ from pathlib import Path
 from shlex import join, quote, split
 from typing import TYPE_CHECKING
 
-from setwise.cli.refusals import command_words, with_near_column, without_other_files
+from setwise.cli.advice.copy_advice import ask_copies, ask_copies_of_files, with_options
+from setwise.cli.advice.running_command import command_words, sql_options
+from setwise.cli.advice.time_advice import advise_times, ask_with_function
+from setwise.cli.refusals import with_fitting_constant, with_near_column, without_other_files
 from setwise.errors import InvalidFilter, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
 if TYPE_CHECKING:
@@ -27,35 +30,8 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.joins import Join
     from setwise.analytics.schema import Kind
     from setwise.analytics.tables.check import TableCheck
-    from setwise.analytics.tables.scan_notes import CopyCommand, NullSum, ScanNote, TableToScan
+    from setwise.analytics.tables.scan_notes import NullSum, ScanNote, TableToScan
 
-_QUESTION_OPTIONS = frozenset(
-    {
-        *(
-            "--item",
-            "--value",
-            "--where",
-            "--per-item",
-            "--per-user",
-            "--null-item",
-            "--limit",
-            "--table",
-            "-k",
-            "--at",
-        ),
-        *("--clip", "--low", "--high", "--bounds", "--step"),
-    }
-)
-"""The options of questions, each with a value, that `setwise sql` does not have, or means otherwise (--table)."""
-
-_FLAGS = frozenset({"--header", "--no-header"})
-_VALUED = frozenset(
-    {
-        *("--type", "--separator", "--columns", "--encoding", "--skip-lines", "--format", "--quote"),
-        *("--decimal", "--thousands", "--date-format", "--null"),
-    }
-)
-"""The options, with a value, that say how a file is written."""
 _ABOUT_FILES = (
     *("--type", "setwise check", "--separator", "--skip-lines", "--date-format", "DATE_TRUNC"),
     "the table has no column",
@@ -77,6 +53,9 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
     except (UnsuitableTable, UnknownColumn, InvalidFilter, InvalidParameter) as refusal:
         if "means the table's own column" in str(refusal):
             raise  # no reading of the file changes what a name in GROUP BY means
+        better = advise_times(source, csv, types, user, str(refusal))
+        if better := better or with_fitting_constant(str(refusal), command_words.get()):
+            raise type(refusal)(better) from None
         about_file = isinstance(refusal, UnsuitableTable | UnknownColumn)
         if not about_file and not any(word in str(refusal) for word in _ABOUT_FILES):
             raise
@@ -91,9 +70,10 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         if not advice:
             raise
         message = str(refusal)
-        commands = [command for note in notes for command in (note.copy_command, *(c.command for c in note.choices))]
+        commands = [command for note in notes for command in note.commands]
         # a long command is read once
-        message = _without_commands(message, [command for command in commands if command and command in advice])
+        is_copied = "the copy with: " in advice
+        message = _without_commands(message, [each for each in commands if each and (is_copied or each in advice)])
         kind = UnsuitableTable if isinstance(refusal, UnreadableCells) else type(refusal)
         if re.search("--(columns|skip-lines|separator|header|format) ", advice):  # another header has other columns
             message = without_other_files(message)
@@ -116,7 +96,7 @@ class SeveralValues(InvalidParameter):
 
     def __init__(self, columns: Sequence[str], table: str | None) -> None:
         names = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
-        found = ", and finds --per-user itself" if "--per-user" in _sql_options()[0] else ""
+        found = ", and finds --per-user itself" if "--per-user" in sql_options()[0] else ""
         command = _distinct_command(names, table)
         super().__init__(f"--value takes one column; SQL counts several together{found}: {command}")
 
@@ -128,7 +108,7 @@ def _distinct_command(names: str, table: str | None) -> str:
     of the command that was called, and those of its options that `setwise sql` has too. If `table` is None, or if the
     groups are periods of time or ranges of numbers, the phrase has only the SQL statement.
     """
-    named, kept = _sql_options()
+    named, kept = sql_options()
     item, where = named.get("--item", ""), f" WHERE {named['--where']}" if "--where" in named else ""
     is_binned = re.search(" (by|of) ", item) is not None
     group = item if item.isidentifier() else f'"{item}"'
@@ -139,30 +119,6 @@ def _distinct_command(names: str, table: str | None) -> str:
         return statement
     kept.remove(table)
     return f"ask again with: setwise {join(['sql', statement, '--table', f't={table}', *kept])}"
-
-
-def _sql_options() -> tuple[dict[str, str], list[str]]:
-    """Return (values, words) of the running command, from which a `setwise sql` command can be made that asks the same.
-
-    - `values` maps options that `setwise sql` does not have, such as --where, to their values. The caller writes them
-      into the SQL statement, for example as its WHERE.
-    - `words` are all other words of the command line after the command's name. `setwise sql` takes them as they are,
-      except the table. In them, --preview has become --explain, and --contributions auto is left out, because auto is
-      the default.
-    """
-    named: dict[str, str] = {}
-    words: list[str] = []
-    remaining = iter(command_words.get()[1:])
-    for word in remaining:
-        option, equals, value = word.partition("=")
-        if option in _QUESTION_OPTIONS:
-            named[option] = value if equals else next(remaining, "")
-        elif option == "--contributions":
-            value = value if equals else next(remaining, "")
-            words += [] if value == "auto" else [option, value]
-        else:
-            words.append("--explain" if word == "--preview" else word)
-    return named, words
 
 
 class UnreadableCells(UnsuitableTable):
@@ -190,18 +146,16 @@ def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import check_table
+    from setwise.analytics.tables.scan_notes import ScanNote
 
-    if "needs a column of dates or times, and " in message or " since 1970, which " in message:
-        times = re.search(r"the numbers of '(.+)' may be \w+ since 1970, which (\w+)\(", message)
-        function = times[2] if times is not None else "TO_TIMESTAMP"
-        asking = _ask_for_times(source, user, function)
-        return asking if asking or times is None else _read_times(times[1], function)
-    commands = [note.copy_command for note in notes if note.copy_command]
+    if (asking := ask_with_function(source, user, message)) is not None:
+        return asking
     if "carriage returns alone" in message:
         suffix = Path(source).suffix
-        commands.append(f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}")
+        ended = f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}"
+        notes = [*notes, ScanNote("", copy_command=ended)]
     if "the table has no column" in message and (wrapped := _unwrapping(source, csv)):
-        commands.append(wrapped)
+        notes = [*notes, ScanNote("", copy_command=wrapped)]
     comparisons = dict(note.comparison for note in notes if note.comparison is not None)
     asked = _with_constants([_with_comparisons(word, comparisons) for word in command_words.get()], notes)
     asked = _with_rewritten(asked, notes)
@@ -213,10 +167,8 @@ def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
     if any(note.is_unsolved for note in notes) or (comparisons and tuple(asked) == command_words.get()):
         return _write_copy(notes)
     copied = next((note for note in notes if note.copies), None)
-    choices = [copy for note in notes for copy in note.choices]
-    if commands or choices:
-        one = _ask_copy(source, commands[0], asked) if commands else _ask_one_of(source, choices, asked)
-        return one if copied is None else _ask_copies(copied, asked)
+    if any(note.copy_command or note.choices for note in notes):
+        return ask_copies(source, csv, types, notes, asked) if copied is None else ask_copies_of_files(copied, asked)
     types = {name: kind for name, kind in types.items() if name not in comparisons}
     try:
         files = files_of(source)
@@ -231,12 +183,12 @@ def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
     form = next((form for name, form in check.forms.items() if _sums(asked, name)), None)
     if form is not None:  # with options alone, the next refusal would be about these numbers
         commands = [copy.command for copy in form.copies]
-        asking = _ask_one_of(source, form.copies, asked)
+        asking = ask_copies(source, csv, types, [*notes, ScanNote("", choices=form.copies)], asked)
         return "; ".join(filter(None, [_without_commands(form.sentence, commands), asking]))
     words = _without_float_user(user, _needed_options(check, types))
     unguessed = _missing_options([option for note in notes for option in _pairs(note.options)], words)
     words += unguessed
-    command = _with_options(asked, words)
+    command = with_options(asked, words)
     is_new = bool(comparisons) or not set(words) <= set(command_words.get())
     if not (words or comparisons) or user not in _column_names(check) or not is_new:
         return _name_columns(source, csv, user, check) if "has no column" in message else ""
@@ -312,118 +264,6 @@ def _unwrapping(source: str, csv: "CsvOptions") -> str:
         return ""
 
 
-def _ask_one_of(source: str, copies: "Sequence[CopyCommand]", asked: Sequence[str]) -> str:
-    """Return a phrase with one command for each of `copies` of the file `source`, which asks the question on the copy.
-
-    `asked` are the words of the command line that asked the question. A copy that is right only in one case is
-    proposed with that case. Returns "" if the question cannot be repeated on a copy.
-    """
-    phrases = []
-    for copy in copies:
-        asking = _ask_copy(source, copy.command, asked, copy.options)
-        if not asking:
-            return ""
-        phrases.append(f"{copy.meaning}, {asking.removeprefix('or ')}" if copy.meaning else asking)
-    return "; ".join(phrases)
-
-
-def _ask_copy(source: str, copy_command: str, asked: Sequence[str], options: Sequence[str] = ()) -> str:
-    """Return a phrase with a shell command that copies a file so that it is readable, and asks the question again.
-
-    - `copy_command`: the part of the command that writes a readable copy of the file `source`; its last word is the
-      path of the copy
-    - `asked`: the words of the command line that asked the question. The question is asked again with the path of the
-      copy in place of `source`
-    - `options`: the words of options with which the copy has to be read
-
-    Returns "" if no word names `source`, because the question then cannot be repeated on the copy.
-    """
-    copy = split(copy_command)[-1]
-    words = _with_copy(asked, source, copy)
-    if words == [*asked] or any("\n" in word for word in words):
-        return ""
-    check = join(["setwise", "check", copy, "--save", *options])
-    return f"or ask the copy with: {copy_command} && {check} && setwise {join(_with_options(words, []))}"
-
-
-def _ask_copies(note: "ScanNote", asked: Sequence[str]) -> str:
-    """Return a phrase with the shell commands of `note`, which copy files, and the question on the copies.
-
-    `asked` are the words of the command line that asked the question. Returns "" if they do not name all of the files.
-    """
-    words = [*asked]
-    for source, copy in note.copies:
-        before, words = words, _with_copy(words, source, copy)
-        if words == before or any("\n" in word for word in words):
-            return ""
-    return f"or ask the copy with: {note.copy_command} && setwise {join(words)}"
-
-
-def _with_copy(words: Sequence[str], source: str, copy: str) -> list[str]:
-    """Return the command-line `words` with the path `copy` in place of the path `source`.
-
-    A path after --public, without NAME=, gives the table the name of the file. So that the question still finds the
-    table, the old name is added: --public cities.csv becomes --public cities=cities.clean.csv.
-    """
-    from setwise.analytics.engines.connect import location_of
-
-    quoted = re.compile(f"'{re.escape(source)}'|(?<==){re.escape(source)}$")  # in FROM 'FILE', or NAME=FILE
-    copied = []
-    for previous, word in pairwise(["", *words]):
-        named = f"{location_of(source, 'duckdb').name}={copy}" if previous == "--public" else copy
-        copied.append(named if word == source else quoted.sub(lambda found: found[0].replace(source, copy), word))
-    return copied
-
-
-def _ask_for_times(source: str, user: str, function: str) -> str:
-    """Return a phrase with a `setwise sql` command to run in place of a `setwise histogram` that was refused.
-
-    A histogram by periods, as with --item 'at by week', is refused if the column holds numbers and no times. The SQL
-    statement of the command turns the numbers into times since 1970 and asks for the same numbers per period, by
-    default of users. The result is "" if the running command is no such histogram.
-
-    - `source` is the table, and `user` its user column.
-    - `function` is the SQL function that turns the numbers into times, such as TO_TIMESTAMP.
-    """
-    named, words = _sql_options()
-    bins = re.fullmatch("(.+) by ([a-z]+)", named.get("--item", ""))
-    if command_words.get()[:1] != ("histogram",) or source not in words or "--table" in named or bins is None:
-        return ""
-    words.remove(source)
-    name, person = (text if text.isidentifier() else f'"{text}"' for text in (bins[1], user))
-    number = f"COUNT(DISTINCT {person}) AS users"
-    most = named.get("--per-item", "1")
-    if "--value" in named:
-        value = named["--value"] if named["--value"].isidentifier() else f'"{named["--value"]}"'
-        number = f"SUM({value}, contribution_bounds_per_group => (0, {most})) AS n"
-    elif most != "1":
-        number = f"COUNT(*, contribution_bounds_per_group => (0, {most})) AS n"
-    where = f"WHERE {named['--where']} " if "--where" in named else ""
-    periods = f"DATE_TRUNC('{bins[2]}', {function}({name})) AS period, {number}"
-    statement = f"SELECT {periods} FROM t {where}GROUP BY period ORDER BY period"  # noqa: S608 - shown, and not run
-    command = join(["sql", statement, "--table", f"t={source}", *words])
-    return f"if they are times since 1970 (in milliseconds: TIMESTAMP_MILLIS), ask again with: setwise {command}"
-
-
-def _read_times(name: str, function: str) -> str:
-    """Return a phrase with the command that ran, changed so that it reads numbers of the column `name` as times.
-
-    `function` is the SQL function that turns the numbers into times. A statement calls it; a condition, which has no
-    functions, compares the column with numbers. Returns "" if the command has no place to change.
-    """
-    from setwise.analytics.sql.time_units import UNIX_UNITS
-    from setwise.analytics.tables.text_order import with_times_as_numbers, with_times_read
-
-    asked = command_words.get()
-    if asked[:1] == ("sql",):
-        changed = [word if word == name else with_times_read(word, name, function) for word in asked]
-    else:
-        changed = [with_times_as_numbers(word, name, UNIX_UNITS[function]) for word in asked]
-    if changed == [*asked] or any("\n" in word for word in changed):
-        return ""
-    return f"if they are times since 1970, ask again with: setwise {join(changed)}"
-
-
 def _with_comparisons(word: str, comparisons: Mapping[str, str]) -> str:
     """Return the command-line word `word` with comparisons in place of columns that it uses as conditions.
 
@@ -456,11 +296,15 @@ def _with_constants(
     - `notes` say which text columns the question compares by order, and as what they are to be read.
     - `csv` says how the constants are written. If it is None, they are written as the cells seem to be.
     """
+    from setwise.analytics.tables.cell_doubts import with_unix_function
+    from setwise.analytics.tables.scan_notes import TIME_KINDS
     from setwise.analytics.tables.text_order import with_plain_constants
 
     for name, kind, grammar in [note.compared for note in notes if note.compared is not None]:
         written = grammar if csv is None else csv.cells
         words = [with_plain_constants(word, name, kind, written) for word in words]
+        if kind in TIME_KINDS:  # the copy has times in place of numbers
+            words = [with_unix_function(word, name, "") for word in words]
     return tuple(words)
 
 
@@ -487,7 +331,7 @@ def _choices(
     for meaning, (csv, kinds) in readings.items():
         check = check_table(source, csv, kinds, None)
         asked = _with_constants(command_words.get(), notes, csv)
-        command = _with_options(asked, _without_float_user(user, _needed_options(check, types)))
+        command = with_options(asked, _without_float_user(user, _needed_options(check, types)))
         if user not in _column_names(check) or not command or any("\n" in word for word in command):
             return ""
         commands.append(f"{meaning}, ask again with: setwise {join(command)}")
@@ -535,24 +379,6 @@ def _missing_options(options: Sequence[tuple[str, str]], words: Sequence[str]) -
     """
     present = {*pairwise(words)}
     return [word for option in options if option not in present for word in option]
-
-
-def _with_options(command: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Return the words of `command` with `options` in place of the options by which it reads its file.
-
-    The caller shows the result to the user of a `command` that was refused because its options did not fit the file.
-    Both arguments are words of the command line. The result is empty if `command` is empty.
-    """
-    kept: list[str] = []
-    remaining = iter(command)
-    for word in remaining:
-        if word in _FLAGS or ("=" in word and word.partition("=")[0] in _VALUED):
-            continue
-        if word in _VALUED:
-            next(remaining, None)
-            continue
-        kept.append(word)
-    return [*kept, *options] if kept else []
 
 
 def joined_tables(
@@ -622,7 +448,9 @@ def note_unread_cells(
             refusals.append(sentence)
             refused_notes.append(note)
         else:
-            print(f"note: {sentence}", file=sys.stderr)
+            print(f"note: {_without_commands(sentence, note.commands)}", file=sys.stderr)
+            for command in note.commands:
+                print(f"  {command}", file=sys.stderr)
     if refusals:
         message = f"{'; '.join(refusals)}; nothing was charged (--no-scan asks anyway)"
         raise UnreadableCells(message, refused_notes)

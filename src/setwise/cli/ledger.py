@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from setwise.cli import account_output, output
+from setwise.cli.advice.running_command import command_words
 from setwise.cli.output import AsJson
-from setwise.cli.refusals import command_words
 from setwise.errors import InvalidParameter, StoreFailed
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import typer
 from typer.core import TyperGroup
 
 from setwise import __version__
+from setwise.cli.advice.running_command import command_words
 from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
 from setwise.cli.holder_notes import SeveralValues
 from setwise.cli.refusals import (
-    command_words,
     password_left_out,
     statement_word,
     with_proposed_command,
@@ -325,8 +325,16 @@ def _sentence(error: BaseException) -> str:
     return f"{message}; see {'setwise' if context is None else context.command_path} --help"
 
 
+_COPYING = "the copy with: "
+"""What stands before a command that writes a copy of a file and asks it."""
+
+
 def _fail(sentence: str, status: int) -> NoReturn:
-    print(f"setwise: {' '.join(sentence.split())}", file=sys.stderr)
+    line = " ".join(sentence.split())
+    # A long command stands on a line of its own, so that it can be copied and does not hide the sentence.
+    parts = re.split("; (?=if [^;|&]*, ask the copy with: )", line)
+    below = [part.replace(_COPYING, f"{_COPYING.rstrip()}\n  ") for part in parts]
+    print("setwise: " + "\n".join(below), file=sys.stderr)
     sys.exit(status)
 
 

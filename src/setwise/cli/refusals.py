@@ -17,10 +17,12 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
+from setwise.cli.advice.running_command import command_words
 from setwise.errors import BadRequest, InvalidParameter, Unattainable, Unavailable
 
 if TYPE_CHECKING:
     from setwise.analytics.budget import BudgetWords
+    from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.query import Query
     from setwise.analytics.schema import Schema
     from setwise.analytics.session import Session
@@ -97,6 +99,88 @@ def with_near_column(message: str, words: Sequence[str], source: str) -> str:
     return f"{message}; ask again with: setwise {join(command)}"
 
 
+_STRUCTURE = "SELECT|FROM|WHERE|GROUP|ORDER|BY|HAVING|LIMIT|AS|AND|OR|NOT|ON|JOIN|IN|CASE|WHEN|THEN|ELSE|END|WITH"
+"""Words that a statement needs for itself, so that only those in the place of a column can be columns."""
+
+
+def _with_quoted_names(
+    refused: InvalidParameter,
+    text: str,
+    user: str | None,
+    facts: "TableFacts",
+    tables: dict[str, str],
+    engine: str,
+    csv: "CsvOptions",
+) -> InvalidParameter:
+    """Return the error `refused` of the statement `text`, with a statement in which columns named like SQL are quoted.
+
+    An example is SUM("select") in place of SUM(select). `refused` itself is returned if the statement has no such
+    column, or cannot be read with quotes either. The other arguments are those of `refused_by_type`.
+    """
+    from setwise.analytics.engines.connect import open_engine
+    from setwise.analytics.sql.parser import parse_sql
+
+    source = re.search(r"\bFROM\s+(?:'([^']+)'|(\w+))", text, re.IGNORECASE)
+    if source is None:
+        return refused
+    changed = text
+    with suppress(BadRequest, Unavailable):
+        with open_engine(table_path(source[1] or source[2], tables, engine), engine, csv=csv) as table:
+            names = table.describe().names
+        for name in filter(str.isidentifier, names):
+            if re.fullmatch(_STRUCTURE, name, re.IGNORECASE):
+                column = rf"(?<=[(,])(\s*){name}(?=\s*[),=<>])|(?<=\bBY)(\s+){name}(?=\s*(?:,|$|ORDER|LIMIT|HAVING))"
+                changed = re.sub(column, rf'\g<1>\g<2>"{name}"', changed, flags=re.IGNORECASE)
+            else:
+                changed = re.sub(rf"(?<![\w\"'./]){name}(?![\w\"'./(])", f'"{name}"', changed, flags=re.IGNORECASE)
+        parse_sql(changed, user=user, facts=facts)
+        for name in names:  # only columns that need quotes get them
+            bare = changed.replace(f'"{name}"', name)
+            changed = bare if f'"{name}"' not in text and _reads(bare, user, facts) else changed
+        advice = "a column that is named like a word of SQL stands in double quotes; write"
+        return InvalidParameter(f"{str(refused).partition('; no statement that is answered')[0]}; {advice}: {changed}")
+    return refused
+
+
+def _reads(text: str, user: str | None, facts: "TableFacts") -> bool:
+    """Return whether the statement `text` can be parsed; `user` and `facts` are those of `parse_sql`."""
+    from setwise.analytics.sql.parser import parse_sql
+
+    with suppress(BadRequest):
+        parse_sql(text, user=user, facts=facts)
+        return True
+    return False
+
+
+_UNFITTING = re.compile(
+    "column '([^']+)' holds (boolean|integer|float) values and must be compared with .*?, not with '([^']*)'"
+)
+"""The beginning of an error about a condition that compares a column with a text: column, kind and text."""
+_TRUTH = {
+    **dict.fromkeys(["true", "t", "yes", "y", "1"], "TRUE"),
+    **dict.fromkeys(["false", "f", "no", "n", "0"], "FALSE"),
+}
+"""The constants of truth values, by the texts from which they are read."""
+
+
+def with_fitting_constant(message: str, words: Sequence[str]) -> str:
+    """Return the error `message` about a condition with a command in which the constant fits the column; or "".
+
+    For example --where "paid = 'Y'" becomes --where "paid = TRUE" if the column paid holds truth values. `words` are
+    the words of the command line.
+    """
+    found = _UNFITTING.search(message)
+    if found is None:
+        return ""
+    name, kind, text = found.groups()
+    constant = _TRUTH.get(text.lower(), "") if kind == "boolean" else text
+    if not constant or (kind != "boolean" and re.fullmatch("-?[0-9]+([.][0-9]+)?", text) is None):
+        return ""
+    compared = re.compile(rf"(?<!\w)(\"?{re.escape(name)}\"?\s*(?:=|<>|!=|[<>]=?)\s*)'?{re.escape(text)}'?(?!\w)")
+    command = [compared.sub(rf"\g<1>{constant}", word) for word in words]
+    return f"{message}; ask again with: setwise {join(command)}" if command != [*words] else ""
+
+
 def schema_of(text: str, tables: dict[str, str], engine: str) -> "Schema | None":
     """Return the columns of the first table that the statement `text` names; None if that table cannot be opened.
 
@@ -114,20 +198,35 @@ def schema_of(text: str, tables: dict[str, str], engine: str) -> "Schema | None"
 
 
 def refused_by_type(
-    refused: InvalidParameter, text: str, user: str | None, facts: "TableFacts", schema: "Schema | None"
+    refused: InvalidParameter,
+    text: str,
+    user: str | None,
+    facts: "TableFacts",
+    tables: dict[str, str],
+    engine: str,
+    csv: "CsvOptions",
 ) -> InvalidParameter:
     """Return the error to show for the statement `text`: `refused`, or a better error that knows the table's columns.
 
     `refused` was raised when the statement was parsed without the table's columns. The statement is parsed again with
-    the columns, and the error of this second attempt, if there is one, says better what is wrong.
+    the columns, and the error of this second attempt, if there is one, says better what is wrong. If columns that are
+    named like words of SQL, such as select, need quotes, the error has the statement with quotes.
 
     - `user`: the user column, or None if it was not given
     - `facts`: what is declared about the statement's tables
-    - `schema`: the columns and their types, or None if not known
+    - `tables`: the paths of the names given with --table, which `engine` reads; `csv` says how CSV files are written
 
-    `refused` is returned if `schema` is None, if the statement names several tables or cannot be parsed at all, or if
-    the second attempt succeeds or fails only because CSV columns need other types.
+    `refused` is returned if the columns are not known, if the statement names several tables or cannot be parsed at
+    all, or if the second attempt succeeds or fails only because CSV columns need other types.
     """
+    better = _refused_by_columns(refused, text, user, facts, schema_of(text, tables, engine))
+    return _with_quoted_names(better, text, user, facts, tables, engine, csv)
+
+
+def _refused_by_columns(
+    refused: InvalidParameter, text: str, user: str | None, facts: "TableFacts", schema: "Schema | None"
+) -> InvalidParameter:
+    """Return the error that knows the columns of the `schema`; the arguments are those of `refused_by_type`."""
     from setwise.analytics.sql.parser import parse_sql
     from setwise.analytics.sql.syntax import table_names
 
@@ -211,9 +310,6 @@ def with_example_bounds(
             ).proposing(proposed)
     return error
 
-
-command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
-"""The words of the command that runs, from the name of the command on, without passwords."""
 
 statement_word: ContextVar[str] = ContextVar("statement_word", default="")
 """The word of `command_words` that is the SQL statement or, after @, its file; "" for a command without a statement."""

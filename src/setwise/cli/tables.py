@@ -8,9 +8,10 @@ import typer
 
 from setwise.analytics.schema import NUMBER_KINDS
 from setwise.cli import options
+from setwise.cli.advice.copy_advice import reading_options
+from setwise.cli.advice.running_command import command_words
 from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words, interruptible, open_session
 from setwise.cli.output import print_json
-from setwise.cli.refusals import command_words
 from setwise.errors import InvalidParameter, SetwiseError, UnknownColumn
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def propose_entry(check: "TableCheck", user: str | None) -> str:
 
 
 def _show(check: "TableCheck", description: Path | None) -> None:
-    from shlex import join
+    from shlex import join, split
 
     from rich.console import Console
     from rich.table import Table
@@ -124,6 +125,11 @@ def _show(check: "TableCheck", description: Path | None) -> None:
         console.print(f"options: {words or 'none are needed'}", soft_wrap=True)
     else:
         console.print(f"options: none are needed from now on, because {description.name} beside the file has them")
+    for copy in check.copies:
+        given = reading_options(command_words.get())
+        saved = join(["setwise", "check", split(copy.command)[-1], "--save", *given, *copy.options])
+        console.print(f"{copy.meaning or 'a copy without what these notes speak of'}:", soft_wrap=True)
+        print(f"  {copy.command} && {saved}")
 
 
 def prepare(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as declared

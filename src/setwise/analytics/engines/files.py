@@ -123,9 +123,14 @@ def stored_files(address: str) -> tuple[StoredObject, ...]:
 
 
 _REMEDIES = {
-    "JSON": "python -c \"import duckdb; duckdb.read_json('{file}').write_parquet('{stem}.parquet')\"",
-    "a spreadsheet": 'save the sheet as CSV UTF-8, or pip install pandas openpyxl and python -c "import pandas; '
-    "pandas.read_excel('{file}').to_parquet('{stem}.parquet')\"",
+    # The columns of nested objects get names such as user_id, because a question reads nothing of a struct.
+    "JSON": 'python -c "import duckdb; q=chr(34); f=lambda p,n,t: [x for a,b in t.children for x in '
+    "f(p+'.'+q+a+q,n+'_'+a,b)] if t.id=='struct' else [p+' AS '+q+n+q]; r=duckdb.read_json('{file}'); "
+    "r.project(','.join(x for c,t in zip(r.columns,r.types) for x in f(q+c+q,c,t)))"
+    ".write_parquet('{stem}.parquet')\"",
+    "a spreadsheet": "save the sheet as CSV UTF-8, or (with the numbers of the sheet and of the line of names, both "
+    'from 0) pip install pandas openpyxl and python -c "import pandas; '
+    "pandas.read_excel('{file}', sheet_name=0, header=0).to_parquet('{stem}.parquet')\"",
     "ORC": "python -c \"import pandas; pandas.read_orc('{file}').to_parquet('{stem}.parquet')\"",
     "Arrow": "python -c \"import pandas; pandas.read_feather('{file}').to_parquet('{stem}.parquet')\"",
     "Avro": "duckdb -c \"COPY (FROM read_avro('{file}')) TO '{stem}.parquet'\"",

@@ -38,6 +38,8 @@ DECIMALS = (".", ",")
 """The characters that can be the decimal point."""
 SPACES = " \u00a0\u2009\u202f"
 """The spaces that stand between thousands: the usual one, the non-breaking one, and a thin one of each kind."""
+DIVIDED_DIGITS = "[+(]{0,2}[0-9][0-9 ()./-]{5,}[0-9]"
+"""The regular expression of users of digits with signs between them, such as 0170/1234567."""
 THOUSANDS = ("", ",", ".", "'", "\u2019", "_", "space", " ", "\u00a0", "\u202f")
 """What can separate thousands; "" means none. "space" and the usual space stand for each of `SPACES`."""
 _DATE_PARTS = {

@@ -6,6 +6,7 @@ dates, and columns that write yes with several words.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.files import CsvOptions
@@ -31,10 +32,13 @@ _OFFSET = re.compile(r":[0-9]{2}([.][0-9]+)? ?([+-][0-9]{2}(:?[0-9]{2})?)")
 """The regular expression of the end of a time with an offset, which is its second group."""
 _SERIAL_DAY = r"[2-7][0-9]{4}([.][0-9]+)?"
 """The regular expression of a day since 1899-12-30, from 1954 to 2119, with a time of day as a fraction."""
+_SERIAL_DAYS = range(32_874, 54_790)
+"""The days since 1899-12-30 of the years 1990 to 2049, which most dates of tables are of."""
 _SERIAL_WORDS = (
     "are days since 1899-12-30, as spreadsheets store dates (since 1904-01-01, and so 1,462 days later, in a workbook "
     "with dates from 1904)"
 )
+_SERIAL_ADVICE = "format the column as yyyy-mm-dd in the spreadsheet, and save it again"
 _CLOCK = r"[0-9]{1,4}:[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
 """The regular expression of a time of day, or of a duration, as h:mm or h:mm:ss."""
 _TWELVE_HOURS = (
@@ -79,10 +83,16 @@ _FOREIGN_MONTHS = {
 """The English abbreviation of each month, by its name in other European languages."""
 _DATED_NAME = re.compile(
     "date|day|datum|fecha|jour|giorno|dia|tag|time|stamp|epoch|when|_at$|^at$|^d$|^dt$|^ts$|_ts$|_dt$|created|updated"
-    "|born|birth|^ts_|_(ns|us|ms)$|nano|micros|millis",
+    "|born|birth|^ts_|_(ns|us|ms)$|nano|micros|millis|(?-i:[a-z]At$)",
     re.IGNORECASE,
 )
 """Parts of the names of columns that hold dates."""
+_EVENT_NAME = re.compile(
+    "(?:^|_)(start|end|begin|since|until|due|joined|hired|expir(es|y)|arriv(al|ed)|depart(ure|ed)|paid|ordered|shipped)"
+    "(?:$|_)",
+    re.IGNORECASE,
+)
+"""Words in the names of columns that may hold dates, or numbers such as a mileage."""
 _NANOSECONDS = "([0-9]{9,10})[0-9]{9}"
 """The regular expression of nanoseconds since 1970, of the years 1973 to 2262; its group has the seconds."""
 _UNITS = {1: "seconds", 1_000: "milliseconds", 1_000_000: "microseconds"}
@@ -95,6 +105,8 @@ _UNIX_UNITS = {
 """The SQL functions that read numbers since 1970 as times, each with the number of units in a second."""
 _LAST_SECOND = 253_402_300_799
 """The last second of the year 9999, counted from 1970; larger numbers are no seconds of a time that can be read."""
+_YEAR = 366 * 86_400
+"""The seconds of a year. Times since 1970 below this number are of 1970."""
 _FROM_SERIAL_DAY = (
     "str(datetime.datetime(1899,12,30)+datetime.timedelta(seconds=round(86400*float(m[0])))).replace(' 00:00:00','')"
 )
@@ -120,6 +132,25 @@ def offset_sentence(name: str, cells: Sequence[str], write: OptionWriter) -> str
     return (
         f"times of {name!r} have an offset such as {offset} and are converted to UTC, so that days, weeks and months "
         f"begin at midnight in UTC: {write(['--type', f'{name}=date'])} takes the day as it is written"
+    )
+
+
+def accounting_zero_sentence(
+    name: str, cells: Sequence[str], file: TableFile | None, csv: CsvOptions, names: Sequence[str]
+) -> str:
+    """Return a sentence if `cells` of the column of numbers `name` are a dash between blanks, as " -   "; else "".
+
+    Spreadsheets write zero so in an accounting format, but --null - reads such cells as empty, which changes means. The
+    sentence ends with a command that writes a copy of `file` with zeros, if one can. `csv` says how the file with the
+    columns `names` is written.
+    """
+    if "-" not in csv.null or not any(cell != "-" and cell.strip(BLANKS) == "-" for cell in cells):
+        return ""
+    command = with_changed_cells(file, csv, names, name, "-", "'0'") if file is not None else ""
+    remedy = f"a copy with zeros: {command}" if command else "write 0 in the file"
+    return (
+        f"--null - reads cells of {name!r} with a dash between blanks as empty, but spreadsheets write zero so in an "
+        f"accounting format: if it is zero there, {remedy}"
     )
 
 
@@ -202,7 +233,10 @@ def large_number_notes(
     if not (uses := computed_uses(names, question)):
         return []
     medians = typical_numbers(table, {name for name, _ in uses}, kinds, csv.cells)
-    notes = []
+    notes: list[ScanNote] = []
+    of_1970 = [pair for pair in uses if pair[1] and 0 < medians.get(pair[0], 0) < _YEAR * _UNIX_UNITS[pair[1]]]
+    for name, function in of_1970:
+        notes.append(_note_of_1970(name, function, table, csv, files, names))
     for name, function in uses:
         number, per_second = abs(medians.get(name, 0)), _UNIX_UNITS.get(function, 1)
         if number <= _LAST_SECOND * per_second if function else number < LARGEST_INTEGER:
@@ -232,6 +266,61 @@ def large_number_notes(
     return notes
 
 
+def _note_of_1970(
+    name: str, function: str, table: "DuckDBTable", csv: CsvOptions, files: Sequence[TableFile], names: Sequence[str]
+) -> ScanNote:
+    """Return a note that `function` reads most numbers of the integer column `name` as times of 1970.
+
+    If the cells are days as spreadsheets count them, the query is to be refused, and the note has a command that writes
+    a copy with dates. `table`, with the columns `names`, is of the CSV `files`, which `csv` describes; without files it
+    is of another kind.
+    """
+    from setwise.analytics.engines.duckdb.cell_counts import text_samples, typical_numbers
+
+    text = f"{function}({name}) reads most numbers of {name!r} as times of 1970"
+    number = typical_numbers(table, {name}, {name: Kind.INTEGER}, csv.cells).get(name, 0)
+    if (write := unix_function(number)) and write != function:
+        text += f", but they may be {_UNITS[_UNIX_UNITS[write]]} since 1970: write {write}({name})"
+        return ScanNote(text, mostly_unreadable=True, is_unsolved=True)
+    cells = text_samples(table, wanted=name.__eq__).get(name, ()) if files else ()
+    if not are_serial_days(cells):
+        return ScanNote(f"{text}: are they {_UNITS[_UNIX_UNITS[function]]} since 1970?")
+    note = serial_day_note(name, csv, files, names)
+    return replace(note, text=f"{text}, but {note.text}")
+
+
+def serial_day_note(name: str, csv: CsvOptions, files: Sequence[TableFile], names: Sequence[str]) -> ScanNote:
+    """Return a note, which refuses a query, on the column `name` of days as spreadsheets count them.
+
+    The note has a command that writes a copy with dates. `csv` says how the `files` with the columns `names` are
+    written.
+    """
+    command = ""
+    if len(files) == 1:
+        command = with_changed_cells(files[0], csv, names, name, _SERIAL_DAY, _FROM_SERIAL_DAY)
+    remedy = f"a copy with dates: {command}" if command else _SERIAL_ADVICE
+    return ScanNote(
+        f"cells of {name!r} {_SERIAL_WORDS}: {remedy}",
+        mostly_unreadable=True,
+        copy_command=command,
+        is_unsolved=not command,
+        compared=(name, Kind.TIMESTAMP, CellGrammar()),
+    )
+
+
+def with_unix_function(statement: str, name: str, function: str) -> str:
+    """Return the SQL `statement` with `function` in place of functions that read the column `name` as times since 1970.
+
+    If `function` is "", such a function is left out.
+
+    >>> with_unix_function("SELECT DATE_TRUNC('day', TO_TIMESTAMP(t.at))", "at", "")
+    "SELECT DATE_TRUNC('day', t.at)"
+    """
+    column = rf'((?:\w+\.)?"?(?<!\w){re.escape(name)}(?!\w)"?)'
+    new = rf"{function}(\1)" if function else r"\1"
+    return re.sub(rf"\b(?:{'|'.join(_UNIX_UNITS)})\s*\(\s*{column}\s*\)", new, statement, flags=re.IGNORECASE)
+
+
 def holds_dates_as_numbers(name: str, cells: Sequence[str]) -> bool:
     """Return whether the column `name` seems to hold dates that are written as numbers.
 
@@ -239,8 +328,27 @@ def holds_dates_as_numbers(name: str, cells: Sequence[str]) -> bool:
     milliseconds since 1970. A price or a number of people can be 45000 too, so the column must also have a name that
     suggests dates, such as "created". `cells` are sampled cells of the column.
     """
-    is_number = _match(cells, _SERIAL_DAY) or _match(cells, _NANOSECONDS) or since_1970(cells) != ""
-    return _DATED_NAME.search(name) is not None and is_number
+    is_number = are_serial_days(cells) or _match(cells, _NANOSECONDS) or since_1970(cells) != ""
+    if _DATED_NAME.search(name) is None:
+        return _EVENT_NAME.search(name) is not None and is_number
+    return is_number or _match(cells, _SERIAL_DAY)
+
+
+def are_serial_days(cells: Sequence[str]) -> bool:
+    """Return whether 90% of the sampled `cells` are days of the years 1990 to 2049, counted from 1899-12-30."""
+    days = [text for text in _filled(cells) if re.fullmatch(_SERIAL_DAY, text)]
+    return sum(int(float(day)) in _SERIAL_DAYS for day in days) >= ENOUGH * max(1, len(_filled(cells)))
+
+
+def unix_function(number: int) -> str:
+    """Return the SQL function that reads `number`, the median of a column, as a time since 1970; "" if none does.
+
+    Times are of the years 1973 to 2286, as their numbers of digits tell apart seconds, milliseconds and microseconds.
+
+    >>> unix_function(1704093200000), unix_function(45292)
+    ('TIMESTAMP_MILLIS', '')
+    """
+    return since_1970([str(number)])
 
 
 def since_1970(cells: Sequence[str]) -> str:
@@ -296,7 +404,7 @@ def stored_time_sentence(
     months = _foreign_months(cells)
     if is_dated and _match(cells, _SERIAL_DAY):
         held, wanted, changed = _SERIAL_WORDS, "dates", _FROM_SERIAL_DAY
-        pattern, advice = _SERIAL_DAY, "format the column as yyyy-mm-dd in the spreadsheet, and save it again"
+        pattern, advice = _SERIAL_DAY, _SERIAL_ADVICE
     elif is_dated and _match(cells, _NANOSECONDS):
         held, wanted, changed = "may be nanoseconds since 1970, which are not read", "seconds", "m[1]"
         pattern, advice = _NANOSECONDS, "write seconds in the file"

@@ -8,6 +8,7 @@ row can change how a file is read. `unread_cells.py` has the scan before a quest
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from setwise.analytics.engines.files import (
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.cell_doubts import (
+    accounting_zero_sentence,
     far_number_sentences,
     holds_dates_as_numbers,
     offset_sentence,
@@ -32,6 +34,7 @@ from setwise.analytics.tables.cell_doubts import (
 from setwise.analytics.tables.clean_copies import (
     COPY,
     UNWRAPPED,
+    in_turn,
     signs_note,
     with_divided_columns,
     with_doubled_quotes,
@@ -39,16 +42,19 @@ from setwise.analytics.tables.clean_copies import (
     with_single_blanks,
     with_unwrapped_lines,
 )
+from setwise.analytics.tables.copies.line_copies import with_iso_times, with_named_cells
+from setwise.analytics.tables.copies.mixed_dates import mixed_dates
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.lost_csv import second_table, undecoded_cells
-from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, mixed_numbers_sentence
-from setwise.analytics.tables.scan_notes import CopyCommand, command_line
-from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
+from setwise.analytics.tables.lost_csv import lost_lines, second_table, total_notes, undecoded_cells
+from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, form_note, mixed_numbers_sentence
+from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, command_line, copies_note
+from setwise.analytics.tables.sniffing import sniff
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.analytics.tables.text_order import are_compact_days
-from setwise.analytics.tables.user_cells import is_total, shortened_numbers, shortened_users, user_notes
+from setwise.analytics.tables.user_cells import shortened_numbers, shortened_users, user_notes
 from setwise.analytics.tables.writing import (
     KIND_WORDS,
+    Guess,
     commas_note,
     grammar_words,
     guess_grammar,
@@ -63,6 +69,8 @@ if TYPE_CHECKING:
 
 NO_ROWS = "the table has no rows with a value"
 """The note on a table of which nothing can be counted."""
+MOST_CHOICES = 4
+"""The most commands that are proposed, if several columns have cells with two meanings each."""
 _BLOCK = 2**22
 """Bytes that are read at a time."""
 
@@ -84,6 +92,8 @@ class TableCheck:
     - `commas` are columns of numbers such as 1,234, whose comma may be a decimal point or stand between thousands.
     - `doubtful` has, by text column, words that may mean an empty cell or be values, such as NA.
     - `remarks` are further sentences, such as about numbers with signs beside them, or a last line with a total.
+    - `copies` are shell commands that write the readable copy of which the remarks speak: one, or one for each meaning
+      of the cells.
     - `forms` has, by column, the form of numbers that queries cannot read, such as $5, or 5- for -5.
     """
 
@@ -97,6 +107,7 @@ class TableCheck:
     commas: tuple[str, ...] = ()
     doubtful: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    copies: tuple[CopyCommand, ...] = ()
     forms: Mapping[str, NumberForm] = field(default_factory=dict)
 
     def notes(self) -> list[str]:
@@ -111,8 +122,7 @@ class TableCheck:
         if self.lost_lines <= 0 and not any(column.filled for column in self.counts.columns):
             notes.append(f"{NO_ROWS}, and the answer to a question would be noise alone")
         if self.lost_lines > 0 and self.counts.rows == 0:
-            is_copied = any("a copy that is read: " in remark for remark in self.remarks)
-            remedy = "write the copy, and ask it" if is_copied else "state other ones, or none to have them guessed"
+            remedy = "write the copy, and ask it" if self.copies else "state other ones, or none to have them guessed"
             notes.append(f"these options read no line of the file: {remedy}")
         nulls = () if self.csv is None else self.csv.null
         for name, words in self.doubtful.items():
@@ -164,23 +174,7 @@ class TableCheck:
 
     def options(self) -> list[str]:
         """Return the command-line arguments with which the checked table is read, such as ["--separator", ";"]."""
-        words: list[str] = []
-        if self.csv is not None:
-            options, usual = self.csv, CsvOptions()
-            values = {field.name: getattr(options, field.name) for field in fields(options)}
-            for name in ("format", "separator", "encoding", "skip_lines"):
-                if values[name] != getattr(usual, name):
-                    words += [f"--{name.replace('_', '-')}", "tab" if values[name] == "\t" else str(values[name])]
-            if options.quote != usual.quote:
-                words += ["--quote", "single" if options.quote == "'" else options.quote]
-            if options.columns is not None:
-                words += ["--no-header", "--columns", ",".join(options.columns)]
-            elif options.header:
-                words.append("--header")
-            words += grammar_words(options.cells)
-        for name, kind in self.types.items():
-            words += ["--type", f"{name}={kind}"]
-        return words
+        return option_words(self.csv, self.types)
 
     def words(self) -> dict[str, Any]:
         """Return the keyword arguments with which `setwise.open`, or a catalog file, reads the checked table.
@@ -267,7 +261,32 @@ class TableCheck:
             "columns": columns,
             "notes": self.notes(),
             "options": self.options(),
+            "copies": [{"meaning": copy.meaning, "command": copy.command} for copy in self.copies],
         }
+
+
+def option_words(csv: CsvOptions | None, types: Mapping[str, Kind]) -> list[str]:
+    """Return the command-line arguments that declare the CSV options `csv` and the kinds `types` of columns, by name.
+
+    Options that have their default value are left out, and so are all CSV options if `csv` is None.
+    """
+    words: list[str] = []
+    if csv is not None:
+        usual = CsvOptions()
+        values = {field.name: getattr(csv, field.name) for field in fields(csv)}
+        for name in ("format", "separator", "encoding", "skip_lines"):
+            if values[name] != getattr(usual, name):
+                words += [f"--{name.replace('_', '-')}", "tab" if values[name] == "\t" else str(values[name])]
+        if csv.quote != usual.quote:
+            words += ["--quote", "single" if csv.quote == "'" else csv.quote]
+        if csv.columns is not None:
+            words += ["--no-header", "--columns", ",".join(csv.columns)]
+        elif csv.header:
+            words.append("--header")
+        words += grammar_words(csv.cells)
+    for name, kind in types.items():
+        words += ["--type", f"{name}={kind}"]
+    return words
 
 
 def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: str | None) -> TableCheck:
@@ -292,11 +311,10 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         options = sniff(files[0], csv) if magic_of(files[0]) is None else None
         if options is not None and (sentence := _divided_otherwise(files[0], csv)):
             raise UnsuitableTable(sentence)
-    other_dates: tuple[str, ...] = ()
-    doubtful: Mapping[str, tuple[str, ...]] = {}
+    guess = Guess(grammar=csv.cells)
     thousands: tuple[str, ...] = ()
-    commas = serial = thousands
-    remarks: list[str] = []
+    serial = thousands
+    remarks: list[ScanNote] = []
     forms: dict[str, NumberForm] = {}
     if options is not None:
         table = untyped_table(source, None, options)
@@ -304,7 +322,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         guess = guess_grammar(samples, options.cells)
         separator = options.format_of(options.suffix_of(files[0])).separator
         thousands = tuple(name for name in samples if may_be_thousands(samples[name], separator, guess.grammar))
-        other_dates, doubtful, commas, cells = guess.other_dates, guess.doubtful, guess.commas, guess.grammar
+        cells = guess.grammar
         options = replace(
             options, decimal=cells.decimal, thousands=cells.thousands, date_format=cells.date_format, null=cells.null
         )
@@ -312,14 +330,18 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         counts = count_cells(table, {**days, **types}, user, options.cells)
         options = _drop_unused(options, counts)
         kinds = {column.name: column.kind for column in counts.columns}
+        users = user_notes(table, user, kinds, options, files, command_line, is_csv=True)
+        if settled := _settled(users, options.null):
+            options = replace(options, null=(*options.null, *settled))
+            counts = count_cells(table, {**days, **types}, user, options.cells)
         serial = tuple(name for name, kind in kinds.items() if holds_dates_as_numbers(name, samples.get(name, ())))
         forms = _number_forms(samples, kinds, user, options, files)
-        remarks = _remarks(table, samples, kinds, user, options, files, serial, forms)
+        remarks = _remarks(table, samples, kinds, user, options, files, serial, forms, users)
         serial += tuple(name for name in samples if shortened_numbers(name, samples[name]))  # which get no type either
         if options.encoding != csv.encoding and codec_name(options.encoding) not in UTF_16:
             form = options.format_of(options.suffix_of(files[0]))
-            remarks.append(f"the text is not UTF-8: {scan_encoding(files[0], form).choices()}")
-        remarks += [note.text for note in undecoded_cells(source, None, options, files, [*samples])]
+            remarks.append(ScanNote(f"the text is not UTF-8: {scan_encoding(files[0], form).choices()}"))
+        remarks += undecoded_cells(source, None, options, files, [*samples])
     else:
         counts = count_cells(untyped_table(source, None, csv), types, user, csv.cells)
     # Types that the data holder gave, or that a description beside the file states, are kept when it is written again.
@@ -328,25 +350,55 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     texts |= {column.name: column.kind for column in guessed if column.name not in (*thousands, *serial)}
     if user is not None and user not in types and texts.get(user) is Kind.FLOAT:
         del texts[user]  # a question is refused if users are floating-point numbers
-    lost = 0
-    if options is not None:
-        form = options.format_of(options.suffix_of(files[0]))
-        above = options.skip_lines + (options.columns is None)
-        lines = sum(max(0, _lines(file, form) - above) for file in files)
-        lost = lines - counts.rows - sum(column.line_feeds for column in counts.columns)
     return TableCheck(
         source=source,
         csv=options,
         counts=counts,
-        lost_lines=lost,
+        lost_lines=0 if options is None else _lost_lines(files, options, counts),
         types=texts,
-        other_dates=other_dates,
+        other_dates=guess.other_dates,
         thousands=thousands,
-        commas=commas,
-        doubtful=doubtful,
-        remarks=tuple(filter(None, dict.fromkeys(remarks))),
+        commas=guess.commas,
+        doubtful=guess.doubtful,
+        remarks=tuple(dict.fromkeys(note.without_commands for note in remarks)),
+        copies=joint_copies(remarks),
         forms=forms,
     )
+
+
+def _lost_lines(files: Sequence[TableFile], options: CsvOptions, counts: "TableCount") -> int:
+    """Return the number of lines of the `files` that belong to no record; `options` and `counts` are of the table."""
+    form = options.format_of(options.suffix_of(files[0]))
+    above = options.skip_lines + (options.columns is None)
+    lines = sum(max(0, _lines(file, form) - above) for file in files)
+    return lines - counts.rows - sum(column.line_feeds for column in counts.columns)
+
+
+def _settled(users: Sequence[ScanNote], null: Sequence[str]) -> list[str]:
+    """Return the words of the user column, such as Total, without which every question is refused.
+
+    `users` are notes about the user column, and `null` are the words that mean an empty cell already. The options that
+    the check prints then have --null for these words, so that its own options do not lead to a refusal.
+    """
+    pairs = [pair for note in users if note.mostly_unreadable for pair in zip(*[iter(note.options)] * 2, strict=False)]
+    return [word for option, word in pairs if option == "--null" and word not in null]
+
+
+def joint_copies(notes: Sequence[ScanNote]) -> tuple[CopyCommand, ...]:
+    """Return the shell commands that write one copy of a file with the changes of all `notes`.
+
+    There is one command, or one for each meaning of the cells. Commands of several files are left out.
+    """
+    commands = [note.copy_command for note in notes if note.copy_command and not note.copies]
+    alternatives = [note.choices for note in notes if note.choices]
+    copies = []
+    for place, chosen in enumerate([*product(*alternatives)][:MOST_CHOICES]):
+        every = [*commands, *(copy.command for copy in chosen)]
+        if every:
+            meaning = " and ".join(dict.fromkeys(copy.meaning for copy in chosen if copy.meaning))
+            options = tuple(word for copy in chosen for word in copy.options)
+            copies.append(CopyCommand(meaning=meaning, command=in_turn(every, place), options=options))
+    return tuple(copies)
 
 
 def _divided_otherwise(file: TableFile, csv: CsvOptions) -> str:
@@ -357,6 +409,8 @@ def _divided_otherwise(file: TableFile, csv: CsvOptions) -> str:
     """
     if copy := with_unwrapped_lines(file, csv):
         return f"{UNWRAPPED}{copy}"
+    if copy := with_named_cells(file, csv):
+        return f"its lines are pairs such as name=value, which are not read; a copy with a column for each name: {copy}"
     copy = with_single_blanks(file, csv)
     if copy:
         return f"several blanks divide its cells from each other; a copy with one: {copy}"
@@ -406,74 +460,63 @@ def _remarks(
     files: Sequence[TableFile],
     serial: Collection[str],
     forms: Mapping[str, NumberForm],
-) -> list[str]:
-    """Return sentences for the data holder about users, and about cells that cannot be read or may be misread.
+    users: Sequence[ScanNote],
+) -> list[ScanNote]:
+    """Return notes for the data holder about users, and about cells that cannot be read or may be misread.
 
     - `table` is the table in the text `files`, with its cells as they are written. `options` say how to read the files.
     - `samples` has sampled cells of each column, by name.
     - `kinds` has the kind of each column, by name: queries read its cells as values of this kind.
-    - `user` is the user column, or None.
+    - `user` is the user column, or None, and `users` are the notes about it.
     - `serial` are the columns that seem to hold dates as numbers, of days since 1899, as spreadsheets store them, or of
       seconds or milliseconds since 1970. The result has a sentence about each of these columns. For days, it ends with
       a shell command that writes a copy of the file with dates in place of the numbers, if a command can write it.
     """
     write, texts = command_line, [name for name in samples if kinds[name] is Kind.TEXT]
-    notes = user_notes(table, user, kinds, options, files, write, is_csv=True)
-    noted = {word for note in notes for word in note.options}
-    remarks = [note.text for note in (*second_table(files, options), *notes)]
-    remarks.append(total_line_note(files[-1], options, noted))
+    noted = {word for note in users for word in note.options}
+    notes = [*second_table(files, options), *users]
+    notes += total_notes(table, samples, user, options, files[-1], noted)
+    sentences = []
     if user is not None:
-        remarks.append(shortened_users(user, samples.get(user, ())))
-    remarks += [shortened_numbers(name, samples[name]) for name in samples if name != user]
-    remarks += [note.text for note in look_alike_notes(table, [name for name in texts if name != user], options, files)]
+        sentences.append(shortened_users(user, samples.get(user, ())))
+    sentences += [shortened_numbers(name, samples[name]) for name in samples if name != user]
+    notes += map(ScanNote, sentences)
+    notes += look_alike_notes(table, [name for name in texts if name != user], options, files)
     file = files[0] if len(files) == 1 else None
-    remarks += [
-        stored_time_sentence(name, samples[name], file, options, [*samples], is_dated=name in serial)[0]
-        for name in (*serial, *texts)
+    for name in (*serial, *texts):
+        is_dated = name in serial
+        sentence, command = stored_time_sentence(name, samples[name], file, options, [*samples], is_dated=is_dated)
+        notes.append(ScanNote(sentence, copy_command=command))
+    for name in samples:
+        is_date = kinds[name] in (Kind.TEXT, Kind.DATE, Kind.TIMESTAMP) and name != user
+        if is_date and (mixed := mixed_dates(samples[name])) is not None:
+            copies = mixed.copies(name, file, options, [*samples])
+            notes.append(copies_note(mixed.sentence(name), copies, "write all dates in one way in the file"))
+    notes += [form_note(form) for form in {form.sentence: form for form in forms.values()}.values()]
+    sentences = [
+        accounting_zero_sentence(name, samples[name], file, options, [*samples])
+        for name in samples
+        if kinds[name] in (Kind.INTEGER, Kind.FLOAT)
     ]
-    remarks += [form.sentence for form in forms.values()]
-    remarks += [mixed_numbers_sentence(name, samples[name]) for name in texts if name not in {*forms, user}]
-    remarks += [offset_sentence(name, samples[name], write) for name in samples if kinds[name] is Kind.TIMESTAMP]
+    sentences += [mixed_numbers_sentence(name, samples[name]) for name in texts if name not in {*forms, user}]
+    sentences += [offset_sentence(name, samples[name], write) for name in samples if kinds[name] is Kind.TIMESTAMP]
     numbers = [name for name in kinds if name != user and name not in serial]
-    remarks += far_number_sentences(table, numbers, kinds, options.cells, write, is_text=True)
-    if file is not None and (copy := with_doubled_quotes(file, options)):
-        remarks.append(f"quotes within cells are escaped by a backslash; a copy that is read: {copy}")
+    sentences += far_number_sentences(table, numbers, kinds, options.cells, write, is_text=True)
+    notes += map(ScanNote, sentences)
+    if file is not None and (copy := with_iso_times(file, options)):
+        text = "times such as [16/Aug/2024:21:52:25 +0000] are not read, and are divided into two cells"
+        notes.append(ScanNote(f"{text}: a copy with times as 2024-08-16T21:52:25+00:00: {copy}", copy_command=copy))
+    lost = lost_lines(files, options, write) if file is not None else []
+    unquoted = [note for note in lost if "commas between thousands and no quotes" in note.text]
+    if unquoted:
+        notes += unquoted
+    elif file is not None and (copy := with_doubled_quotes(file, options)):
+        text = f"quotes within cells are escaped by a backslash; a copy that is read: {copy}"
+        notes.append(ScanNote(text, copy_command=copy))
     elif file is not None and (copy := with_mended_quotes(file, options)):
-        remarks.append(f"quotes within cells are not doubled; a copy that is read: {copy}")
-    return remarks
-
-
-_TAIL = 2**16
-"""Bytes at the end of a file in which its last line is looked for."""
-
-
-def total_line_note(file: TableFile, options: CsvOptions, noted: Collection[str] = ()) -> str:
-    """Return a sentence if the last line of a text file seems to be no row, but a total or a remark; else "".
-
-    The line is taken for a total if one of its cells is a word such as "Total". It is taken for a remark if it has
-    more than two cells and only one of them is filled. A query would count such a line as one more row, of one more
-    user.
-
-    - `options` say how the file is written, and which words mean an empty cell.
-    - `noted` are words in the user column about which the data holder has another note already. No sentence is
-      returned if the line was recognised by one of these words, or by a word that means an empty cell.
-    """
-    form = options.format_of(options.suffix_of(file))
-    tail = b""
-    with form.open_converted(open_file(file), file.name) as opened:
-        while block := opened.read(_BLOCK):
-            tail = (tail + block)[-_TAIL:]
-    lines = tail.decode("utf-8", "replace").strip().splitlines(keepends=True)
-    # The stream has double quotes around cells, whatever the file has.
-    cells = split_rows(lines[-1:], form.separator)[0][0] if lines else []
-    word = next((cell for cell in cells if is_total(cell)), None)
-    if word is None and len(cells) > 2 and sum(map(bool, cells)) == 1:
-        word = "".join(cells)
-        if word not in noted and word not in options.cells.null:
-            return f"its last line has one cell alone, {word!r}: if the line is a remark and no row, take it out"
-    if word is None or word in noted or word in options.cells.null:
-        return ""
-    return f"its last line has the cell {word!r}: if the line is a total and no row, take it out, as it would count"
+        text = f"quotes within cells are not doubled; a copy that is read: {copy}"
+        notes.append(ScanNote(text, copy_command=copy))
+    return [note for note in notes if note.text]
 
 
 def _drop_unused(options: CsvOptions, counts: "TableCount") -> CsvOptions:

@@ -2,8 +2,9 @@
 
 There are commands that take out signs beside numbers such as $, that double the quotes which a backslash escapes, that
 convert hours of the day such as 1:30 PM, and that drop repeated headers. The last word of a command is the path of the
-copy. A command works on bytes that stand for ASCII, so there is none for files in UTF-16, and none for compressed files
-or objects of an object store.
+copy, and commands of one file can be joined to one that mends all (`in_turn`). Commands of sed and awk work on bytes
+that stand for ASCII, so only commands of Python change files in UTF-16, of which they write a copy in UTF-8. There is
+none for objects of an object store, and only one for compressed files.
 """
 
 import re
@@ -12,7 +13,7 @@ from functools import partial
 from io import BytesIO
 from itertools import count, islice
 from pathlib import Path
-from shlex import join, quote
+from shlex import join, quote, split
 
 from setwise.analytics.engines.csv_format import COMPRESSIONS, INVISIBLE, UTF_16, CsvFormat, codec_name
 from setwise.analytics.engines.csv_reader import SEPARATORS, CsvFile, UnreadableHeader, looks_like_row
@@ -41,18 +42,55 @@ def copy_of(file: TableFile, place: int = 0) -> str:
     If the data holder is offered several different copies of one file, each needs a path of its own: `place` is 0 for
     the first copy, 1 for the second, and so on.
     """
-    base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(file.suffix))
-    names = (f"{base}.clean{number if number > 1 else ''}{file.suffix}" for number in count(1))
+    packed = file.suffix if file.suffix.lower() in COMPRESSIONS else ""
+    suffix = Path(str(file).removesuffix(packed)).suffix + packed
+    base = re.sub(r"[.]clean[0-9]*$", "", str(file).removesuffix(suffix))
+    names = (f"{base}.clean{number if number > 1 else ''}{suffix}" for number in count(1))
     free = (name for name in names if not Path(name).exists())
     return next(islice(free, place, None))
 
 
 def can_be_copied(file: TableFile, encoding: str) -> bool:
-    """Return whether shell commands such as sed can write a changed copy of `file`, whose text has the `encoding`.
+    """Return whether commands such as sed and awk can write a changed copy of `file`, whose text has the `encoding`.
 
-    The commands work if the file is on this machine, is not compressed, and is not in UTF-16.
+    These commands work if the file is on this machine, is not compressed, and is not in UTF-16.
     """
     return isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
+
+
+def copied_file(command: str) -> str:
+    """Return the path of the file of which the shell `command` of this module writes a copy; "" if it is unknown.
+
+    >>> copied_file("tr a b < 'my x.csv' > y.csv"), copied_file("gzip -dc x.csv.gz | tr a b | gzip > y.csv.gz")
+    ('my x.csv', 'x.csv.gz')
+    """
+    words = split(command)
+    if words[:2] == ["gzip", "-dc"]:
+        return words[2]
+    return words[-3] if len(words) > 3 and words[-2] == ">" else ""
+
+
+def in_turn(commands: Sequence[str], place: int = 0) -> str:
+    """Return a shell command that writes one copy of a file with the changes of all `commands`, in their order.
+
+    All `commands` are of this module, and copy the same file. `place` tells several copies of it apart (see `copy_of`).
+
+    >>> in_turn(["tr a b < x.csv > x.clean.csv", "sed -e s/b/c/ x.csv > x.clean.csv"])
+    'tr a b < x.csv | sed -e s/b/c/ > x.clean.csv'
+    """
+    distinct = [*dict.fromkeys(commands)]
+    if len(distinct) == 1:
+        return distinct[0]
+    source = copied_file(distinct[0])
+    filters = []
+    plain = [re.sub(r"[(]sys.stdin,'utf-16[-a-z]*'[)]", "(sys.stdin,'utf-8')", command) for command in distinct[1:]]
+    for command in [distinct[0], *plain]:  # the first command has written UTF-8
+        program = command.rpartition(" > ")[0].removeprefix(f"gzip -dc {quote(source)} | ").removesuffix(" | gzip")
+        filters.append(program.removesuffix(f" < {quote(source)}").removesuffix(f" {quote(source)}"))
+    chain, copy = " | ".join(filters[1:]), quote(copy_of(Path(source), place))
+    if distinct[0].startswith("gzip -dc "):
+        return f"gzip -dc {quote(source)} | {filters[0]} | {chain} | gzip > {copy}"
+    return f"{filters[0]} < {quote(source)} | {chain} > {copy}"
 
 
 def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file: TableFile, csv: CsvOptions) -> str:
@@ -67,8 +105,8 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
     - `names` are the columns that the sentence is about.
     - `samples` has sampled cells of every column of text, by name. The command takes out the signs of every column in
       `samples`, and not only of those in `names`, so that one copy serves all questions.
-    - `csv` says how the file is written. The command searches for signs as UTF-8 writes them. If the file's encoding
-      has other bytes for one of the signs, the sentence has no command.
+    - `csv` says how the file is written. The command is one of Python if its encoding has other bytes for one of the
+      signs than UTF-8.
     """
     encoding, separator = csv.encoding, csv.format_of(csv.suffix_of(file)).separator
     signs = {name: found for name, cells in samples.items() if (found := _signs_beside(cells, separator)) is not None}
@@ -99,7 +137,13 @@ def signs_note(names: Sequence[str], samples: Mapping[str, Sequence[str]], file:
     edits = [f"s/[{sign}]//g" if sign.isascii() else f"s/{sign}//g" for sign in all_signs]
     if any(has_parentheses for _, has_parentheses in signs.values()):
         edits.append(r"s/(\([0-9][^()]*\))/-\1/g")
-    if not can_be_copied(file, encoding) or not (encoding == "utf-8" or all(map(str.isascii, all_signs))):
+    if codec_name(encoding) != "utf-8" and not (can_be_copied(file, encoding) and all(map(str.isascii, all_signs))):
+        program = f"re.sub('['+{'+'.join(f'chr({ord(sign)})' for sign in all_signs)}+']','',c)"
+        program = f"re.sub('^ *[(]([0-9][^()]*)[)] *$',lambda m:'-'+m[1],{program})"
+        above = csv.skip_lines + (csv.columns is None)
+        command = _copied(file, csv, f"[{program} if n>={above} else c for c in r]", is_visible=False)
+        return f"{sentence}{COPY}{command}" if command else f"{sentence}: take them out of the file"
+    if not can_be_copied(file, encoding):
         return f"{sentence}: take them out of the file"
     command = join(["sed", *(word for edit in edits for word in ("-e", edit)), str(file)])
     return f"{sentence}{COPY}{command} > {quote(copy_of(file))}"
@@ -143,10 +187,11 @@ def _signs_of_units(cells: Sequence[str]) -> set[str]:
 def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
     """Return a shell command that writes a copy of `file` without the lines that repeat its header.
 
-    Returns "" if the file has no header, or if no shell command can copy it (see `can_be_copied`). `csv` says how the
-    file is written.
+    Returns "" if the file has no header, or if no shell command can copy it (see `can_be_copied`). The copy of a file
+    that gzip has compressed is compressed as well. `csv` says how the file is written.
     """
-    if csv.columns is not None or not can_be_copied(file, csv.encoding):
+    is_packed = isinstance(file, Path) and file.suffix.lower() == ".gz" and codec_name(csv.encoding) not in UTF_16
+    if csv.columns is not None or not (is_packed or can_be_copied(file, csv.encoding)):
         return ""
     line = csv.skip_lines + 1
     # The header of a file that was appended may have other capitals, and a byte order mark before it.
@@ -154,6 +199,8 @@ def without_repeated_headers(file: TableFile, csv: CsvOptions) -> str:
         r'{text=tolower($0); gsub(/\357\273\277/,"",text); sub(/[ \t\r]+$/,"",text)} '
         f"NR=={line}{{header=text}} NR<={line} || text!=header"
     )
+    if is_packed:
+        return f"gzip -dc {quote(str(file))} | LC_ALL=C {join(['awk', program])} | gzip > {quote(copy_of(file))}"
     return f"LC_ALL=C {join(['awk', program, str(file)])} > {quote(copy_of(file))}"
 
 
@@ -242,6 +289,9 @@ def with_divided_columns(file: TableFile, csv: CsvOptions) -> str:
         return ""
     filled = {place for line in lines for place, character in enumerate(line) if character != " "}
     starts = sorted(place for place in filled if place == 0 or place - 1 not in filled)
+    # Texts of several words may have blanks below each other, too, but no name above the second word.
+    named = [lines[0][start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    starts = [start for start, name in zip(starts, named, strict=True) if name]
     ends = [*starts[1:], None]
     header, *body = [[line[start:end].strip() for start, end in zip(starts, ends, strict=True)] for line in lines]
     values = [all(looks_like_row([row[place]]) for row in body if row[place]) for place in range(len(header))]
@@ -502,9 +552,14 @@ def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", i
 
     The Python text must not have backslashes, double quotes or dollar signs, because the shell would change them.
     """
-    separator = csv.format_of(csv.suffix_of(file)).separator
-    if not can_be_copied(file, csv.encoding) or len(separator) > 1:
+    separator, encoding = csv.format_of(csv.suffix_of(file)).separator, codec_name(csv.encoding)
+    if not can_be_copied(file, "utf-8") or len(separator) > 1:
         return ""
+    streams = (
+        f"[f.reconfigure(encoding='{encoding}',errors='surrogateescape',newline='') for f in (sys.stdin,sys.stdout)]"
+    )
+    if encoding in UTF_16:  # the copy is in UTF-8, which all commands can change
+        streams = f"[f.reconfigure(encoding=e,newline='') for f,e in ((sys.stdin,'{encoding}'),(sys.stdout,'utf-8'))]"
     delimiter = "chr(9)" if separator == "\t" else repr(separator)
     written = f"delimiter={delimiter}" + (",quotechar=chr(39)" if csv.quote == "'" else "")
     read, module = "sys.stdin", ""
@@ -515,8 +570,7 @@ def _copied(file: TableFile, csv: CsvOptions, cells: str, *, before: str = "", i
     # The program has no sign that a shell changes between double quotes, so that it can be read where it is shown.
     program = (
         f"import csv,re,sys,datetime,decimal{module}; "
-        f"[f.reconfigure(encoding='{codec_name(csv.encoding)}',errors='surrogateescape',newline='') "
-        "for f in (sys.stdin,sys.stdout)]; "
+        f"{streams}; "
         f"{before}csv.writer(sys.stdout,{written},lineterminator=chr(10)).writerows("
         f"{cells} for n,r in enumerate(csv.reader({read},{written})))"
     )

@@ -52,7 +52,7 @@ def look_alike_notes(
         if column.values:
             ways = f"in several ways that look the same, such as {first} and {second}, and each way counts apart"
             text = f"{_values(column)} written {ways}"
-        notes[f"{column.name}, hidden"] = ScanNote(f"{text}: {remedy}")
+        notes[f"{column.name}, hidden"] = ScanNote(f"{text}: {remedy}", copy_command="" if column.are_blanks else copy)
     return [*notes.values()]
 
 
@@ -76,7 +76,8 @@ def _case_notes(
         remedy = f"a copy with {column.name!r} in lower case and without blanks: {copy}"
         remedy = remedy if copy else "write each value in one way in the table"
         ways = f"in upper and lower case, such as {_shown(column.first)} and {_shown(column.second)}"
-        notes[column.name] = ScanNote(f"{_values(column)} written {ways}, and each way counts apart: {remedy}")
+        text = f"{_values(column)} written {ways}, and each way counts apart: {remedy}"
+        notes[column.name] = ScanNote(text, copy_command=copy)
     return notes
 
 

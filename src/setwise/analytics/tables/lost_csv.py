@@ -4,9 +4,10 @@ Such lines are mended by a shell command, and cells in another encoding are read
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.csv_format import UTF_16, codec_name
 from setwise.analytics.engines.files import CsvOptions, open_csv
@@ -21,10 +22,14 @@ from setwise.analytics.tables.clean_copies import (
     with_mended_quotes,
     with_unwrapped_lines,
 )
+from setwise.analytics.tables.copies.line_copies import first_lost_line, with_joined_thousands
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote, command_line
 from setwise.analytics.tables.sniffing import guess_quote, open_file, read_sample, sniff, split_rows
 from setwise.analytics.tables.text_encodings import is_decodable, scan_encoding
-from setwise.analytics.tables.user_cells import USER_NULL_WORDS
+from setwise.analytics.tables.user_cells import USER_NULL_WORDS, is_total
+
+if TYPE_CHECKING:
+    from setwise.analytics.engines.duckdb.tables import DuckDBTable
 
 MOST_LOST = 0.1
 """The share of a file's lines, or of a column's cells, from which on a question that would not read them is refused."""
@@ -54,21 +59,11 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
     unquoted = csv.quote == '"' and all(guess_quote(file, csv) == "none" for file in files)
     quote_note = f"no cell stands in quotes, so a quote is part of the text: {write(['--quote', 'none'])} reads them"
     if kept:
-        is_much = total - kept >= MOST_LOST * total
         lost = f"{total - kept:,} of {total:,} lines are not records {malformed} and will be left out"
+        is_much = total - kept >= MOST_LOST * total
         if unquoted:
             return [ScanNote(f"{lost}: {quote_note}", is_much)]
-        for mend, reason in _MENDS:
-            if len(files) == 1 and (copy := mend(files[0], csv)):
-                return [ScanNote(f"{lost}: {reason}; a copy that is read: {copy}", is_much, copy_command=copy)]
-        if len(files) == 1 and (copy := with_full_lines(files[0], csv)):
-            lost += (
-                ": a copy in which a line with too few cells ends in empty ones, and cells too many are one with the "
-                f"last: {copy}"
-            )
-            return [ScanNote(lost, is_much, copy_command=copy)]
-        advice = "mend them in the file; setwise check shows how it is written"
-        return [ScanNote(f"{lost}: {advice}", is_much, is_unsolved=is_much)]
+        return [_note_of_lost_lines(files, csv, opened[0].names, lost, is_much=is_much)]
     if len(files) == 1 and (copy := with_unwrapped_lines(files[0], csv)):
         return [ScanNote(f"{UNWRAPPED}{copy}", mostly_unreadable=True, copy_command=copy)]
     if len(files) == 1 and (copy := with_doubled_quotes(files[0], csv)):
@@ -90,6 +85,34 @@ def lost_lines(files: Sequence[TableFile], csv: CsvOptions, write: OptionWriter)
         return [ScanNote(f"{text}; a copy that is read: {copy}", mostly_unreadable=True, copy_command=copy)]
     text = f"none of its {total:,} lines is a record {malformed}: {remedy}"
     return [ScanNote(text, mostly_unreadable=True, is_unsolved=is_unsolved)]
+
+
+def _note_of_lost_lines(
+    files: Sequence[TableFile], csv: CsvOptions, names: Sequence[str], lost: str, *, is_much: bool
+) -> ScanNote:
+    """Return a note that begins with the sentence `lost`, and says why lines of CSV files are lost, or what reads them.
+
+    `csv` says how the `files` with the columns `names` are written, and `is_much` that a query is to be refused.
+    """
+    name, copy = with_joined_thousands(files[0], csv, names) if len(files) == 1 else ("", "")
+    if copy:
+        reason = (
+            f"they have a cell too many, because numbers of {name!r} from 1,000 on have commas between thousands "
+            "and no quotes, so that the largest numbers would be missing"
+        )
+        return ScanNote(f"{lost}: {reason}; a copy that is read: {copy}", True, copy_command=copy)
+    for mend, reason in _MENDS:
+        if len(files) == 1 and (copy := mend(files[0], csv)):
+            return ScanNote(f"{lost}: {reason}; a copy that is read: {copy}", is_much, copy_command=copy)
+    if len(files) == 1 and (copy := with_full_lines(files[0], csv)):
+        lost += (
+            ": a copy in which a line with too few cells ends in empty ones, and cells too many are one with the "
+            f"last: {copy}"
+        )
+        return ScanNote(lost, is_much, copy_command=copy)
+    first = next(filter(None, (first_lost_line(file, csv, len(names)) for file in files)), "")
+    cause = f"; {first}" if first else "; setwise check shows how the file is written"
+    return ScanNote(f"{lost}: mend them in the file{cause}", is_much, is_unsolved=is_much)
 
 
 _BLOCK = 2**22
@@ -201,6 +224,93 @@ def _is_other_header(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> boo
         column and sum(_VALUE.fullmatch(cell) is not None for cell in column) >= (1 - MOST_LOST) * len(column)
         for column in columns
     )
+
+
+def total_notes(
+    table: "DuckDBTable",
+    samples: Mapping[str, Sequence[str]],
+    user: str | None,
+    csv: CsvOptions,
+    file: TableFile,
+    noted: Collection[str],
+    question: str = "",
+) -> list[ScanNote]:
+    """Return notes about lines with totals of other lines: anywhere in the `table`, and at the end of its last `file`.
+
+    `noted` are words about which the data holder has another note. The other arguments are those of `_total_rows`.
+    """
+    totals = _total_rows(table, samples, user, csv, question)
+    last = _total_line(file, csv, noted)
+    alone = [words for note, words in totals if note.text.startswith("1 line ") and f"{words[0]!r}: if " in last]
+    if last and not alone and any(f"has the cell {word!r}: " in last for _, words in totals for word in words):
+        last = ""
+    return [*(note for note, words in totals if words not in alone), *([ScanNote(last)] if last else [])]
+
+
+def _total_rows(
+    table: "DuckDBTable", samples: Mapping[str, Sequence[str]], user: str | None, csv: CsvOptions, question: str
+) -> list[tuple[ScanNote, list[str]]]:
+    """Return pairs (note, words) for each text column of `table` in which lines have a word such as Subtotal.
+
+    A sum over all lines counts the amounts of such lines twice. The note has a condition that leaves the lines out.
+
+    - `samples` has sampled cells of each text column, by name, among them the most frequent ones. The column `user` is
+      left out, because a user called Total has a note of its own.
+    - `csv` lists the words for an empty cell.
+    - `question` is the text of the query. A column is left out if the query compares with all of its words.
+    """
+    from setwise.analytics.engines.duckdb.user_counts import count_users
+
+    notes = []
+    for name, cells in samples.items():
+        words = sorted({cell.strip() for cell in cells if is_total(cell)} - {*csv.cells.null})
+        if not words or name == user or all(f"'{word}'" in question for word in words):
+            continue
+        counts = count_users(table, name, csv.cells, words, is_csv=True)
+        lines = sum(counts.texts.get(word, 0) for word in words)
+        column = name if name.isidentifier() else f'"{name}"'
+        listed = ", ".join("'" + word.replace("'", "''") + "'" for word in words)
+        condition = f"{column} NOT IN ({listed})" if len(words) > 1 else f"{column} <> {listed}"
+        condition = f"({condition} OR {column} IS NULL)" if counts.missing else condition
+        text = (
+            f"{lines:,} {'line has' if lines == 1 else 'lines have'} {' or '.join(map(repr, words))} as {name!r}: if "
+            f"they are totals of other lines, a sum counts these twice, and WHERE {condition} leaves them out"
+        )
+        notes.append((ScanNote(text), words))
+    return notes
+
+
+_TAIL = 2**16
+"""Bytes at the end of a file in which its last line is looked for."""
+
+
+def _total_line(file: TableFile, options: CsvOptions, noted: Collection[str]) -> str:
+    """Return a sentence if the last line of a text file seems to be no row, but a total or a remark; else "".
+
+    The line is taken for a total if one of its cells is a word such as "Total". It is taken for a remark if it has
+    more than two cells and only one of them is filled. A query would count such a line as one more row, of one more
+    user.
+
+    - `options` say how the file is written, and which words mean an empty cell.
+    - `noted` are words in the user column about which the data holder has another note already. No sentence is
+      returned if the line was recognised by one of these words, or by a word that means an empty cell.
+    """
+    form = options.format_of(options.suffix_of(file))
+    tail = b""
+    with form.open_converted(open_file(file), file.name) as opened:
+        while block := opened.read(_BLOCK):
+            tail = (tail + block)[-_TAIL:]
+    lines = tail.decode("utf-8", "replace").strip().splitlines(keepends=True)
+    # The stream has double quotes around cells, whatever the file has.
+    cells = split_rows(lines[-1:], form.separator)[0][0] if lines else []
+    word = next((cell for cell in cells if is_total(cell)), None)
+    if word is None and len(cells) > 2 and sum(map(bool, cells)) == 1:
+        word = "".join(cells)
+        if word not in noted and word not in options.cells.null:
+            return f"its last line has one cell alone, {word!r}: if the line is a remark and no row, take it out"
+    if word is None or word in noted or word in options.cells.null:
+        return ""
+    return f"its last line has the cell {word!r}: if the line is a total and no row, take it out, as it would count"
 
 
 def undecoded_cells(

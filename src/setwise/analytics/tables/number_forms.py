@@ -27,7 +27,7 @@ from setwise.analytics.tables.number_units import (
     plain_pattern,
     scaled_value,
 )
-from setwise.analytics.tables.scan_notes import CopyCommand
+from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote
 from setwise.analytics.tables.writing import ENOUGH, NULL_WORDS, is_readable
 
 
@@ -273,6 +273,18 @@ class NumberColumn:
             parts = ["write plain numbers in the file"] if "in the file" not in held else []
         sentence = "; ".join([f"{sentence}: {parts[0]}", *parts[1:]]) if parts else sentence
         return NumberForm(sentence=sentence, copies=tuple(commands), is_one_sided=is_one_sided)
+
+
+def form_note(form: NumberForm, text: str = "") -> ScanNote:
+    """Return a note about a column whose numbers are written in the `form`; it begins with `text`, if there is one."""
+    is_sure = len(form.copies) == 1 and not form.copies[0].meaning
+    return ScanNote(
+        f"{text}: {form.sentence}" if text else form.sentence,
+        mostly_unreadable=form.is_one_sided,
+        copy_command=form.copies[0].command if is_sure else "",
+        is_unsolved=not form.copies,
+        choices=() if is_sure else form.copies,
+    )
 
 
 _NUMERATOR = "0|[1-9][0-9]*|[0-9]+[.,][0-9]+"

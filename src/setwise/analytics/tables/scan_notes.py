@@ -23,6 +23,10 @@ command_line: OptionWriter = join
 """Write options for the command line, as in --null N/A --type amount=integer."""
 
 
+TIME_KINDS = (Kind.DATE, Kind.TIMESTAMP)
+"""The kinds of columns of dates and times."""
+
+
 def open_arguments(words: Sequence[str]) -> str:
     """Return a call of `setwise.open` as text, with the arguments that do the same as the command-line options `words`.
 
@@ -199,6 +203,19 @@ class ScanNote:
     compared: tuple[str, Kind, CellGrammar] | None = None
     rewritten: tuple[str, str] | None = None
 
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The shell commands that the text has: `copy_command` and those of `choices`."""
+        return tuple(filter(None, (self.copy_command, *(copy.command for copy in self.choices))))
+
+    @property
+    def without_commands(self) -> str:
+        """The text without its shell commands, which are printed below it."""
+        text = self.text
+        for command in self.commands:
+            text = text.replace(f": {command}", "", 1)
+        return text
+
 
 ADDED_KINDS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.TEXT})
 """Kinds of columns that may be added up; a column of text is one of a CSV file whose type is not declared."""
@@ -227,3 +244,18 @@ class NullSum:
             f"Rows in which one of {self.names} is null are left out of {self.written}; {self.coalesced} counts a null "
             "as 0."
         )
+
+
+def copies_note(text: str, copies: Sequence[CopyCommand], advice: str) -> ScanNote:
+    """Return a note that begins with `text`, and ends with the commands of `copies`, or with `advice` if there is none.
+
+    If there are several commands, each is right for another meaning of the cells.
+    """
+    is_sure = len(copies) == 1 and not copies[0].meaning
+    parts = [f"{copy.meaning}{', ' if copy.meaning else ''}a copy with one: {copy.command}" for copy in copies]
+    return ScanNote(
+        f"{text}: {'; '.join(parts or [advice])}",
+        copy_command=copies[0].command if is_sure else "",
+        is_unsolved=not copies,
+        choices=() if is_sure else tuple(copies),
+    )

@@ -91,6 +91,7 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
     # A line with one filled cell and then empty ones is a title that a spreadsheet wrote, and not the header.
     places = [place for place, (row, _) in enumerate(rows) if len(row) == width and any(row)]
     place = next((place for place in places if any(rows[place][0][1:]) or width == 1), places[0])
+    place = _below_titles(rows, places, place, width)
     above = rows[place - 1][1] if place else 0
     first, end = rows[place]
     # A header that stands in the file again, as after cat a.csv b.csv, does not make the first one a row.
@@ -111,6 +112,32 @@ def _with_names(declared: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOpt
             declared, skip_lines=declared.skip_lines + end, columns=tuple(suggested_names(first)), header=False
         )
     return replace(declared, skip_lines=declared.skip_lines + above, header=True if looks_like_row(first) else None)
+
+
+def _below_titles(rows: Sequence[tuple[Row, int]], places: Sequence[int], place: int, width: int) -> int:
+    """Return the place among `rows` of the header, if lines of titles stand above it; else `place`.
+
+    A spreadsheet fills up lines such as "Printed,5/1/2024,," with empty cells. Such a line has at most half of its
+    cells filled, unless a line with one filled cell stands above it. The header below is the first line of the filled
+    `places` that has all `width` cells filled, and looks like one. `place` is the line that is the first one of the
+    table otherwise.
+    """
+    is_titled = False
+    for candidate in places[:_MOST_TITLES]:
+        row = rows[candidate][0]
+        if all(row):
+            body = [other for other, _ in rows[candidate + 1 :] if len(other) == width]
+            is_header = candidate > place and distinct(tuple(row)) and not looks_like_row(row)
+            return candidate if is_header and _guess_is_header(row, body) else place
+        filled = sum(map(bool, row))
+        is_titled = is_titled or filled == 1
+        if width < _FEWEST_CELLS or (2 * filled > width and not is_titled):
+            return place
+    return place
+
+
+_MOST_TITLES = 20
+"""The most lines of titles above a header."""
 
 
 def _comparable_cells(row: Row) -> Row:

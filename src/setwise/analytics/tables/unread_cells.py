@@ -25,15 +25,22 @@ from setwise.analytics.tables.cell_doubts import (
     since_1970_sentence,
     stored_time_sentence,
 )
-from setwise.analytics.tables.check import NO_ROWS, total_line_note
+from setwise.analytics.tables.check import NO_ROWS
 from setwise.analytics.tables.clean_copies import (
     COPY,
     signs_note,
 )
+from setwise.analytics.tables.copies.mixed_dates import mixed_dates
 from setwise.analytics.tables.look_alikes import look_alike_notes
-from setwise.analytics.tables.lost_csv import MOST_LOST, lost_lines, second_table, undecoded_cells
-from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, bounds_sentence, examples
-from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
+from setwise.analytics.tables.lost_csv import (
+    MOST_LOST,
+    lost_lines,
+    second_table,
+    total_notes,
+    undecoded_cells,
+)
+from setwise.analytics.tables.number_forms import NumberColumn, bounds_sentence, examples, form_note
+from setwise.analytics.tables.scan_notes import ScanNote, TableToScan, copies_note
 from setwise.analytics.tables.sniffing import guess_quote
 from setwise.analytics.tables.text_order import (
     are_in_order,
@@ -104,8 +111,6 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         return [ScanNote(f"{NO_ROWS}, and an answer would be noise alone")]
     objects = [] if is_path else _skipped_objects(source, f"{table.user or ''} {question}")
     users = user_notes(raw, table.user, types, csv, files, write, is_csv=is_text)
-    if is_text and (total := total_line_note(files[-1], csv, {word for note in users for word in note.options})):
-        lines.append(ScanNote(total))
     seconds = large_number_notes(raw, question, types, csv, files if is_text else ())
     asked = [name for name in named_columns(column_names(raw), question) if name != table.user]
     seconds += map(ScanNote, far_number_sentences(raw, asked, types, csv.cells, write, is_text=is_text))
@@ -113,6 +118,11 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
         return [*users, *seconds]
     named = {*named_columns(column_names(raw), f"{table.user or ''} {question}")}
     samples = text_samples(raw, wanted=named.__contains__)
+    if is_text:
+        texts = {name: cells for name, cells in samples.items() if name not in types}
+        noted = {word for note in users for word in note.options}
+        noted |= {cell.strip() for cells in texts.values() for cell in cells if f"'{cell.strip()}'" in question}
+        lines += total_notes(raw, texts, table.user, csv, files[-1], noted, question)
     names = [name for name in samples if name in named]
     if not names:
         return [*lines, *users, *objects, *seconds]
@@ -237,10 +247,13 @@ class _ColumnScan:
         if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (orders := orders_sentence(name, cells)):
             return ScanNote(f"{text}: {orders}", mostly_unreadable=True, is_unsolved=True)
         only_file = self._files[0] if len(self._files) == 1 else None
+        if count.kind in (Kind.DATE, Kind.TIMESTAMP) and (mixed := mixed_dates(cells)) is not None:
+            copies = mixed.copies(name, only_file, csv, self._file_names)
+            return copies_note(f"{text}: {mixed.sentence(name)}", copies, "write all dates in one way in the file")
         numbers = NumberColumn(name, cells, only_file, csv, self._file_names)
         is_number = count.kind in (Kind.INTEGER, Kind.FLOAT)
         if is_number and (form := numbers.two_marks()) is not None:
-            return _form_note(text, form)
+            return form_note(form, text)
         if remedy := self._reading_remedy(count, cells, guess):
             return ScanNote(f"{text}: {remedy}")
         sentence, copy = stored_time_sentence(
@@ -257,7 +270,7 @@ class _ColumnScan:
                 f"{text}: {signs}", mostly_unreadable=is_negative, copy_command=command, is_unsolved=not command
             )
         if is_number and (form := numbers.form(is_number=True)) is not None:
-            return _form_note(text, form)
+            return form_note(form, text)
         others = [cell for cell in cells if not is_readable(cell, count.kind, csv.cells)]
         if is_number and (bounds := bounds_sentence(others)):
             return ScanNote(f"{text}: {bounds}", is_unsolved=True)
@@ -331,7 +344,8 @@ class _ColumnScan:
         """
         cells, csv, write = self._samples[name], self._table.csv, self._table.write
         constants = ordered_constants(name, question)
-        kind = kind_of_texts(cells, constants)
+        is_mixed = mixed_dates(cells) is not None
+        kind = Kind.TIMESTAMP if is_mixed else kind_of_texts(cells, constants)
         if kind is None:
             return None
         filled = [cell for cell in cells if cell.strip()]
@@ -346,7 +360,7 @@ class _ColumnScan:
         kinds = {Kind.FLOAT: (Kind.INTEGER, Kind.FLOAT), Kind.TIMESTAMP: (Kind.DATE,)}.get(kind, (kind,))
         read = (each for each in kinds if readable_cells(filled, each, guess.grammar) >= ENOUGH * len(filled))
         wanted = next(read, None)
-        if wanted is not None:
+        if wanted is not None and not is_mixed:
             if wanted is Kind.DATE and any(":" in cell for cell in filled):
                 wanted = Kind.TIMESTAMP
             words = ["--type", f"{name}={wanted}"]
@@ -396,6 +410,8 @@ class _ColumnScan:
         sentences += [other_words_of_yes(name, self._samples[name], question) for name in texts]
         items = [name for name in texts if name != self._table.user]
         sentences += [_blanks_note(name, self._samples[name]) for name in items]
+        grouped = [name for name in items if name not in ordered_columns(items, question)]
+        sentences += [mixed.sentence(name) for name in grouped if (mixed := mixed_dates(self._samples[name]))]
         present = {cell.strip() for name in items for cell in self._samples[name]}
         words = sorted((present & (CERTAIN_NULL_WORDS | DASHES)) - set(csv.null))
         if words:
@@ -408,18 +424,6 @@ class _ColumnScan:
                 if column.filled > other.filled and column.name in items
             ]
         return [sentence for sentence in sentences if sentence]
-
-
-def _form_note(text: str, form: NumberForm) -> ScanNote:
-    """Return a note that begins with `text`, about a column whose numbers are written in the `form`."""
-    is_sure = len(form.copies) == 1 and not form.copies[0].meaning
-    return ScanNote(
-        f"{text}: {form.sentence}",
-        mostly_unreadable=form.is_one_sided,
-        copy_command=form.copies[0].command if is_sure else "",
-        is_unsolved=not form.copies,
-        choices=() if is_sure else form.copies,
-    )
 
 
 _MOST_WORDS = 5

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.engines.typed_cells import DIVIDED_DIGITS
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.clean_copies import with_changed_cells, without_repeated_headers
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote
@@ -62,6 +63,8 @@ _SHARED_USERS = (
 """Texts that programs write for people without an account, and that may be one person's name or number as well."""
 _MANY_TIMES = 10
 """How many times as many rows as the median user has are too many for one person with such a name or number."""
+_DIGITS_ALONE = f"(re.sub('[^0-9]','',m[0]).lstrip('0') if re.fullmatch('{DIVIDED_DIGITS}',m[0]) else m[0].lower())"
+"""Python text for a user in lower case, or of digits without the signs between them and the zeros before them."""
 _ONE_WAY = "[+]?0*([0-9]+)([.]0*)?|(?s:.+)"
 """The regular expression of a user; its first group is a whole number without the zeros around it."""
 _MOST_WORDS = 5
@@ -99,6 +102,7 @@ def user_notes(
         notes += missing_users(table, user, csv, files, write, is_csv=is_csv, is_text=is_text)
     if user is not None and is_text:
         notes += several_spellings(table, user, csv, files, write)
+        notes += country_codes(table, user, csv)
     return notes
 
 
@@ -229,11 +233,20 @@ def several_spellings(
     options = ["--type", f"{user}=integer"] if spellings.are_numbers else []
     if not options and len(files) == 1:
         copy = with_changed_cells(
-            files[0], csv, column_names(table), user, _ONE_WAY, "m[1] or m[0].lower()", is_visible=spellings.are_hidden
+            files[0],
+            csv,
+            column_names(table),
+            user,
+            _ONE_WAY,
+            f"m[1] or {_DIGITS_ALONE}",
+            is_visible=spellings.are_hidden,
         )
+    are_divided = any(re.fullmatch(DIVIDED_DIGITS, text) for text in (spellings.first, spellings.second))
     remedy = f"{write(options)} reads them as one" if options else "write each user in one way in the file"
     if copy:
         remedy = f"a copy with all users in lower case and without blanks around them: {copy}"
+    if copy and are_divided:
+        remedy = f"a copy with users of digits without signs between them and zeros before them: {copy}"
     if copy and spellings.are_hidden:
         remedy = f"a copy with all users in lower case, without blanks or characters that are not seen: {copy}"
     show = ascii if spellings.are_hidden else repr
@@ -254,8 +267,32 @@ def several_spellings(
     ]
 
 
+def country_codes(table: "DuckDBTable", user: str, csv: CsvOptions) -> list[ScanNote]:
+    """Return a list with a note if the column `user` has telephones with and without a country code; else [].
+
+    Only the data holder knows the country of those without one, so the note has no command. `csv` lists the words for
+    an empty cell of the `table`.
+    """
+    from setwise.analytics.engines.duckdb.user_counts import count_country_codes
+
+    try:
+        found = count_country_codes(table, user, csv.cells)
+    except UnknownColumn:  # the query itself is refused for it, with the names of the columns that there are
+        return []
+    if found is None:
+        return []
+    users, first, second = found
+    return [
+        ScanNote(
+            f"{users:,} {'user' if users == 1 else 'users'} of {user!r} with a country code, such as {first!r}, "
+            f"{'ends' if users == 1 else 'end'} in the same digits as users without one, such as {second!r}: if they "
+            "are one person, write the country code into the file everywhere, as each counts as a user"
+        )
+    ]
+
+
 def shortened_users(user: str, cells: Sequence[str]) -> str:
-    """Return a sentence if half or more of the users are numbers that a spreadsheet has shortened, as 4.9E+12; else "".
+    """Return a sentence if users are numbers that a spreadsheet has shortened, as 4.9E+12; else "" (see `_shortened`).
 
     Several long numbers become the same text in this form, so that their rows count as those of one user. The sentence
     asks the data holder to write the file again, because the digits are lost. `cells` are sampled cells of the column
@@ -271,7 +308,7 @@ def shortened_users(user: str, cells: Sequence[str]) -> str:
 
 
 def shortened_numbers(name: str, cells: Sequence[str]) -> str:
-    """Return a sentence if half or more of the sampled `cells` of the column `name` are shortened numbers; else "".
+    """Return a sentence if sampled `cells` of the column `name` are shortened numbers; else "" (see `_shortened`).
 
     A spreadsheet shortens numbers of twelve and more digits, as 4.9E+12. Such long numbers are mostly numbers of
     people or things, of which several become the same, so that the column must not be read as numbers.
@@ -290,9 +327,15 @@ _SHORTENED_FROM = 11
 
 
 def _shortened(cells: Sequence[str]) -> list[str]:
-    """Return those `cells` that are numbers as 4.9E+12, as spreadsheets shorten them; none if most cells are not."""
-    shortened = [cell for cell in cells if re.fullmatch(r"\s*[0-9]([.,][0-9]+)?E[+][0-9]+\s*", cell)]
-    return shortened if 2 * len(shortened) >= len(cells) else []
+    """Return those `cells` that are numbers as 4.9E+12, as spreadsheets shorten them; none if they may be exact.
+
+    They are shortened if they are half or more of the cells, or if other cells are whole numbers with all their digits,
+    as 4900000000017 has. Many numbers become the same shortened one, so few different cells may be most of a column.
+    """
+    shortened = [match for cell in cells if (match := re.fullmatch(r"\s*[0-9]([.,][0-9]+)?E[+]([0-9]+)\s*", cell))]
+    lengths = {int(match[2]) + 1 for match in shortened if int(match[2]) >= _SHORTENED_FROM}
+    are_written_out = any(cell.strip().isdecimal() and len(cell.strip()) in lengths for cell in cells)
+    return [match[0] for match in shortened] if 2 * len(shortened) >= len(cells) or are_written_out else []
 
 
 def repeated_headers(
@@ -314,6 +357,8 @@ def repeated_headers(
     text = f"{lines:,} {'line repeats' if lines == 1 else 'lines repeat'} the header, as after cat of several files"
     if user is not None and not is_text:
         return [ScanNote(f"{text}, and will be left out, because {user!r} is no user there")]
+    if user is not None and user in csv.null:
+        return [ScanNote(f"{text}, and will be left out, because {user!r} means an empty cell")]
     if user is not None:
         text += f", and {'counts as a row' if lines == 1 else 'count as rows'} of a user called {user!r}"
     copy = without_repeated_headers(files[0], csv) if len(files) == 1 else ""

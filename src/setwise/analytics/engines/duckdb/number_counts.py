@@ -29,6 +29,8 @@ _LEAST_CELLS = 5
 """A number repeats often if it is in at least this share of the cells, and in at least this many."""
 _LEAST_OTHERS = 5
 """The least number of other distinct numbers, below which no number can be said to lie far from them."""
+_LEAST_WIDTH = 20
+"""The least width of a range of numbers from 0 on, below which -1 may be one of them, as in a change of -1, 0 or 1."""
 _MOST_SPELLINGS = 5
 _MOST_COLUMNS = 100
 _MOST_CELLS = 1_000_000
@@ -70,7 +72,8 @@ def far_numbers(
       digits are all 9, such as -999 and 99, are left out of these, because they may be codes as well.
     - It lies far from the others if it is outside their range, and its distance from the range is greater than the
       width of the range. If its digits are all 9, as people choose for a code, a twentieth of the width suffices, but
-      the number must be three times as frequent as the others are on average.
+      the number must be three times as frequent as the others are on average. So it is for -1, if no other number is
+      negative and their range has a width of 20 or more.
     """
     found: dict[str, list[FarNumber]] = {}
     with scanning(table) as connection:
@@ -171,7 +174,10 @@ def _far_numbers(
         distance, width = max(low - number, number - high), high - low
         cells_of_others = int(counts[is_other].sum())
         is_far_code = bool(is_code[place]) and cells >= 3 * cells_of_others / len(others) and distance >= width / 20
-        if distance > width or is_far_code:
+        is_minus_one = (
+            number == -1 and low >= 0 and width >= _LEAST_WIDTH and cells >= 3 * cells_of_others / len(others)
+        )
+        if distance > width or is_far_code or is_minus_one:
             [(words,)] = cursor.execute(
                 "SELECT list(DISTINCT word) FROM numbers WHERE place = $place AND number = $number",
                 {"place": column_place, "number": number},

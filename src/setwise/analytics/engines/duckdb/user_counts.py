@@ -9,7 +9,7 @@ from setwise.analytics.engines.duckdb.cell_counts import aggregate_columns
 from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
 from setwise.analytics.engines.duckdb.instances import scanning
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, filled_cell
-from setwise.analytics.engines.typed_cells import BLANKS, SPACES, CellGrammar
+from setwise.analytics.engines.typed_cells import BLANKS, DIVIDED_DIGITS, SPACES, CellGrammar
 from setwise.analytics.schema import Kind
 
 if TYPE_CHECKING:
@@ -95,6 +95,28 @@ class Spellings:
     are_numbers: bool
 
 
+def count_country_codes(table: DuckDBTable, user: str, grammar: CellGrammar) -> tuple[int, str, str] | None:
+    """Return (users, first, second) for users whose nine last digits another user has without a country code; or None.
+
+    An example is 0170 1234567 (second) beside +49 170 1234567 (first). `users` is the exact number of texts of the
+    column `user` of `table` that begin with + and have such a second text. `grammar` lists the words for an empty cell.
+    """
+    with scanning(table) as connection, connection.cursor() as cursor:
+        if table.describe(cursor).column(user).kind is not Kind.TEXT:
+            return None
+        row = cursor.execute(
+            f"WITH cells AS (SELECT DISTINCT trim({filled_cell(quoted(user), grammar)}, {sql_text(BLANKS)}) AS cell "
+            f"FROM {table.relation(cursor, (user,))}), phones AS (SELECT cell, "
+            "right(regexp_replace(cell, '[^0-9]', '', 'g'), 9) AS digits, starts_with(cell, '+') AS has_code "
+            f"FROM cells WHERE regexp_full_match(cell, '{DIVIDED_DIGITS}') AND len(cell) >= 10) "
+            "SELECT COUNT(*), MIN(a.cell), ARG_MIN(b.cell, a.cell) FROM phones AS a JOIN (SELECT digits, MIN(cell) AS "
+            "cell FROM phones WHERE NOT has_code AND starts_with(cell, '0') GROUP BY digits) AS b "
+            "ON a.digits = b.digits WHERE a.has_code"
+        ).fetchone()
+    assert row is not None, "an aggregate without groups has a row"
+    return (int(row[0]), row[1], row[2]) if row[0] else None
+
+
 def median_rows(table: DuckDBTable, user: str, grammar: CellGrammar) -> int:
     """Return the median number of rows of a user, by the text column `user` of `table`; 0 for a table without users.
 
@@ -111,8 +133,10 @@ def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spel
     """Return a count and an example of the users that the text column `user` of `table` writes in several ways.
 
     Cells are the same user if they differ only in upper and lower case, in blanks around them, in characters that are
-    not seen, or in how they write one whole number, as 7, +7, 007 and 7.0. The result is None if there are no such
-    users, or if the column is not text. `grammar` lists the words for an empty cell.
+    not seen, or in how they write one whole number, as 7, +7, 007 and 7.0. Cells of at least seven digits, such as
+    numbers of telephones, are the same user if their digits are, and other signs stand between them: 0170 1234567 and
+    0170/1234567 are, and 12-34567 and 1-234567 are not. The result is None if there are no such users, or if the column
+    is not text. `grammar` lists the words for an empty cell.
 
     Raises: `UnknownColumn` if `user` is not a column.
     """
@@ -123,10 +147,14 @@ def count_spellings(table: DuckDBTable, user: str, grammar: CellGrammar) -> Spel
         row = cursor.execute(
             f"WITH cells AS (SELECT DISTINCT {filled_cell(quoted(user), grammar)} AS cell "
             f"FROM {table.relation(cursor, (user,))}), "
-            f"users AS (SELECT COUNT(*) AS ways, MIN(cell) AS first, MAX(cell) AS second, "
+            f"users AS (SELECT COUNT(DISTINCT CASE WHEN regexp_full_match({plain}, '{DIVIDED_DIGITS}') "
+            f"AND NOT regexp_full_match({plain}, '{_NUMBER}') THEN regexp_replace({plain}, '[0-9+]', '', 'g') "
+            f"ELSE cell END) AS ways, MIN(cell) AS first, MAX(cell) AS second, "
             f"BOOL_OR({trimmed} <> {visible_text('cell')}) AS hidden FROM cells "
             f"WHERE {plain} <> '' GROUP BY CASE WHEN regexp_full_match({plain}, '{_NUMBER}') "
-            rf"THEN regexp_replace({plain}, '^[+]?0*([0-9]+)([.]0*)?$', '\1') ELSE {plain} END) "
+            rf"THEN regexp_replace({plain}, '^[+]?0*([0-9]+)([.]0*)?$', '\1') "
+            f"WHEN regexp_full_match({plain}, '{DIVIDED_DIGITS}') "
+            f"THEN ltrim(regexp_replace({plain}, '[^0-9]', '', 'g'), '0') ELSE {plain} END) "
             "SELECT COUNT(*), MIN(first), ARG_MIN(second, first), BOOL_OR(hidden), "
             f"(SELECT COUNT(*) FROM cells WHERE NOT regexp_full_match({trimmed}, '|{_NUMBER}')) "
             "FROM users WHERE ways > 1"
