@@ -124,7 +124,9 @@ class TableCheck:
                 )
         for column in self.counts.columns:
             lost = column.filled - column.readable
-            if lost:
+            if lost and not column.from_text:
+                notes.append(f"{lost:,} of {column.filled:,} cells of {column.name!r} are NaN, which counts as null")
+            elif lost:
                 notes.append(
                     f"{lost:,} of {column.filled:,} cells of {column.name!r} are not {KIND_WORDS[column.kind]} and "
                     f"would be skipped; --type {column.name}=text reads them as text"

@@ -31,7 +31,7 @@ class CellCount:
 
     - `from_text` says whether the source stores the column as text.
     - `filled` is the number of cells that are neither null nor a word that stands for an empty cell, such as NA.
-    - `readable` is the number of cells that can be read as `kind`.
+    - `readable` is the number of cells that can be read as `kind`. NaN cannot be read: it counts as null.
     - `line_feeds` is the number of line feed characters in all cells.
     """
 
@@ -168,8 +168,10 @@ def count_cells(
         }
         counted = aggregate_columns(table, connection, wanted, lambda name: counts_of[kinds.get(name, Kind.TEXT)])
         others = [name for name in schema.names if name not in texts]
+        floats = [name for name in others if schema.column(name).kind is Kind.FLOAT]
         numbers = _aggregate_columns(table, connection, others, "COUNT({})")
-        counted |= {name: (number, number, 0) for name, number in numbers.items()}
+        nans = _aggregate_columns(table, connection, floats, "COUNT(*) FILTER (isnan({}))")
+        counted |= {name: (number, number - nans.get(name, 0), 0) for name, number in numbers.items()}
         totals = ["COUNT(*)", "NULL" if user is None else f"COUNT(DISTINCT {person})"]
         rows, users = _aggregate_row(table, connection, totals, columns=[user or schema.names[0]] if schema else None)
     counts = tuple(

@@ -145,15 +145,11 @@ class DuckDBDialect(Dialect):
         return super().label_constant(column, placeholder)
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` that a filter can compare with a constant.
-
-        NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Without the
-        replacement DuckDB would skip a part of a Parquet file by its recorded maximum, which ignores NaN.
-        """
+        """Return a SQL expression for `column` that a filter can compare with a constant; NaN is null."""
         match column.kind:
             case Kind.FLOAT:
                 number = self.real(self.name(column.name))
-                return f"CASE WHEN isnan({number}) THEN CAST('inf' AS DOUBLE) ELSE {number} END"
+                return f"CASE WHEN NOT isnan({number}) THEN {number} END"
             case Kind.TIMESTAMP if column.native != "TIMESTAMP":
                 return f"TRY_CAST({self.name(column.name)} AS TIMESTAMP)"
             case _:
