@@ -91,7 +91,8 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         if unreadable and Path(unreadable[1]).resolve() != Path(source).resolve():  # a joined or public file
             saved = f"setwise check {quote(unreadable[1])} --save"
             raise type(refusal)(f"{refusal}; all that this file needs is kept beside it by: {saved}") from None
-        advice = _advice(source, csv, types, user, notes, str(refusal))
+        needed = refusal.needed_types
+        advice = _advice(source, csv, types, user, notes, str(refusal), needed)
         if not advice:
             raise
         message = str(refusal)
@@ -181,14 +182,21 @@ class UnreadableCells(UnsuitableTable):
 
 
 def _advice(
-    source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str, notes: "Sequence[ScanNote]", message: str
+    source: str,
+    csv: "CsvOptions",
+    types: "Mapping[str, Kind]",
+    user: str,
+    notes: "Sequence[ScanNote]",
+    message: str,
+    needed: Mapping[str, str],
 ) -> str:
-    """Return advice to add to a refusal: which options the CSV file `source` needs, and a command with these options.
+    """Return advice to add to a refusal: which options the file `source` needs, and a command with these options.
 
     - `csv`, `types`: the options with which the file was read
     - `user`: the file's user column
     - `notes`: the notes of the scan (which counted unreadable cells) for which the question was refused
     - `message`: the text of the refusal
+    - `needed`: the types, by column, with which the question would not have been refused
 
     Returns "" if no command is known that avoids the refusal.
     """
@@ -199,7 +207,10 @@ def _advice(
         times = re.search(r"the numbers of '(.+)' may be \w+ since 1970, which (\w+)\(", message)
         function = times[2] if times is not None else "TO_TIMESTAMP"
         asking = _ask_for_times(source, user, function)
-        return asking if asking or times is None else _read_times(times[1], function)
+        if asking or times is not None:
+            return asking or _read_times(times[1], function)
+        if not needed:
+            return ""
     commands = [note.copy_command for note in notes if note.copy_command]
     if "carriage returns alone" in message:
         suffix = Path(source).suffix
@@ -219,9 +230,10 @@ def _advice(
         return one if copied is None else _ask_copies(copied, asked)
     types = {name: kind for name, kind in types.items() if name not in comparisons}
     try:
-        files = files_of(source)
+        files = files_of(source.partition("::")[0])
         if not files or magic_of(files[0]) is not None:
-            return ""
+            needed = {name: kind for name, kind in needed.items() if name not in (user, *types)}
+            return _ask_with_types(csv, types, notes, asked, needed)
         check = check_table(source, csv, {}, None)
     except SetwiseError:  # the refusal itself says why the file cannot be read
         return ""
@@ -248,6 +260,34 @@ def _advice(
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _ask_with_types(
+    csv: "CsvOptions",
+    types: "Mapping[str, Kind]",
+    notes: "Sequence[ScanNote]",
+    asked: Sequence[str],
+    needed: Mapping[str, str],
+) -> str:
+    """Return a phrase with a command that reads columns of text of a Parquet file or a database as other types.
+
+    - `csv` and `types` are the options and types with which the table was read.
+    - `notes` name options that are missing, and `needed` has types that are missing, by column. Returns "" if there are
+      neither.
+    - `asked` are the words of the command line that asked the question.
+    """
+    from setwise.analytics.tables.writing import grammar_words
+
+    present = [("--type", f"{name}={kind}") for name, kind in types.items()] + _pairs(grammar_words(csv.cells))
+    missing = [("--type", f"{name}={kind}") for name, kind in needed.items()]
+    missing += [option for note in notes for option in _pairs(note.options) if option not in present]
+    declared = {value.rpartition("=")[0] for option, value in missing if option == "--type"}
+    kept = [pair for pair in present if pair[0] != "--type" or pair[1].rpartition("=")[0] not in declared]
+    words = [word for pair in dict.fromkeys([*kept, *missing]) for word in pair]
+    command = _with_options(asked, words)
+    if not missing or not command or any("\n" in word for word in command):
+        return ""
+    return f"or ask again with: setwise {join(command)}"
 
 
 def _write_copy(notes: "Sequence[ScanNote]") -> str:
@@ -338,10 +378,15 @@ def _ask_copy(source: str, copy_command: str, asked: Sequence[str], options: Seq
 
     Returns "" if no word names `source`, because the question then cannot be repeated on the copy.
     """
+    from setwise.analytics.engines.files import files_of, magic_of
+
     copy = split(copy_command)[-1]
-    words = _with_copy(asked, source, copy)
+    file, separator, table = source.partition("::")
+    words = _with_copy(asked, source, f"{copy}{separator}{table}")
     if words == [*asked] or any("\n" in word for word in words):
         return ""
+    if magic_of(files_of(file)[0]) is not None:  # the copy has the types of the file, and the command its options
+        return f"or ask the copy with: {copy_command} && setwise {join(words)}"
     check = join(["setwise", "check", copy, "--save", *options])
     return f"or ask the copy with: {copy_command} && {check} && setwise {join(_with_options(words, []))}"
 

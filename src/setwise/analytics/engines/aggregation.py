@@ -251,7 +251,7 @@ def check_measured(column: Column) -> None:
     """Raise `UnsuitableTable` unless `column`, to be summed or averaged, holds integers, decimals or floats."""
     if column.kind is Kind.TEXT:
         raise UnsuitableTable(
-            f"column {column.name!r} holds text, not numbers: convert it, or, if it is of a CSV file, give its type, "
+            f"column {column.name!r} holds text, not numbers: convert it, or, if it is of a file, give its type, "
             f"as in --type {column.name}=integer or {column.name}=float; for yes and no, --type {column.name}=boolean "
             f"and AVG(CASE WHEN {column.name} THEN 1 ELSE 0 END)"
         ).needing({column.name: Kind.FLOAT})

@@ -44,6 +44,7 @@ from setwise.analytics.tables.lost_csv import second_table, undecoded_cells
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, mixed_numbers_sentence
 from setwise.analytics.tables.scan_notes import CopyCommand, command_line
 from setwise.analytics.tables.sniffing import open_file, sniff, split_rows
+from setwise.analytics.tables.stored_cells import stored_cell_notes
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.analytics.tables.text_order import are_compact_days
 from setwise.analytics.tables.user_cells import is_total, shortened_numbers, shortened_users, user_notes
@@ -124,9 +125,7 @@ class TableCheck:
                 )
         for column in self.counts.columns:
             lost = column.filled - column.readable
-            if lost and not column.from_text:
-                notes.append(f"{lost:,} of {column.filled:,} cells of {column.name!r} are NaN, which counts as null")
-            elif lost:
+            if lost and column.from_text:
                 notes.append(
                     f"{lost:,} of {column.filled:,} cells of {column.name!r} are not {KIND_WORDS[column.kind]} and "
                     f"would be skipped; --type {column.name}=text reads them as text"
@@ -323,19 +322,17 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
             remarks.append(f"the text is not UTF-8: {scan_encoding(files[0], form).choices()}")
         remarks += [note.text for note in undecoded_cells(source, None, options, files, [*samples])]
     else:
-        counts = count_cells(untyped_table(source, None, csv), types, user, csv.cells)
+        table = untyped_table(source, None, csv)
+        counts = count_cells(table, types, user, csv.cells)
+        notes = user_notes(table, user, types, csv, files, command_line, is_csv=False)
+        remarks = [note.text for note in (*stored_cell_notes(table, counts.columns), *notes)]
     # Types that the data holder gave, or that a description beside the file states, are kept when it is written again.
     texts: dict[str, Kind] = {name: kind for name, kind in types.items() if kind is not Kind.TEXT}
     guessed = [column for column in counts.columns if column.from_text and column.kind is not Kind.TEXT]
     texts |= {column.name: column.kind for column in guessed if column.name not in (*thousands, *serial)}
     if user is not None and user not in types and texts.get(user) is Kind.FLOAT:
         del texts[user]  # a question is refused if users are floating-point numbers
-    lost = 0
-    if options is not None:
-        form = options.format_of(options.suffix_of(files[0]))
-        above = options.skip_lines + (options.columns is None)
-        lines = sum(max(0, _lines(file, form) - above) for file in files)
-        lost = lines - counts.rows - sum(column.line_feeds for column in counts.columns)
+    lost = 0 if options is None else _lost_lines(files, options, counts)
     return TableCheck(
         source=source,
         csv=options,
@@ -349,6 +346,17 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         remarks=tuple(filter(None, dict.fromkeys(remarks))),
         forms=forms,
     )
+
+
+def _lost_lines(files: Sequence[TableFile], options: CsvOptions, counts: "TableCount") -> int:
+    """Return the number of lines of the text `files` below their headers that belong to no row of the table.
+
+    `options` say how the files are written, and `counts` has the number of rows, and of line feeds within cells.
+    """
+    form = options.format_of(options.suffix_of(files[0]))
+    above = options.skip_lines + (options.columns is None)
+    lines = sum(max(0, _lines(file, form) - above) for file in files)
+    return lines - counts.rows - sum(column.line_feeds for column in counts.columns)
 
 
 def _divided_otherwise(file: TableFile, csv: CsvOptions) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.files import apply_description, files_of, magic_of
-from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.engines.object_store import TableFile, is_stored
 from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
@@ -35,6 +35,7 @@ from setwise.analytics.tables.lost_csv import MOST_LOST, lost_lines, second_tabl
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, bounds_sentence, examples
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan
 from setwise.analytics.tables.sniffing import guess_quote
+from setwise.analytics.tables.stored_cells import stored_cell_notes
 from setwise.analytics.tables.text_order import (
     are_in_order,
     day_of,
@@ -82,7 +83,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
 
     `question` is the text of the query. Only the user column and columns that `question` names are checked.
     """
-    from setwise.analytics.engines.duckdb.cell_counts import column_names, text_samples
+    from setwise.analytics.engines.duckdb.cell_counts import column_names, count_stored_cells, text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table
     from setwise.analytics.engines.duckdb.user_counts import has_rows
 
@@ -109,8 +110,10 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     seconds = large_number_notes(raw, question, types, csv, files if is_text else ())
     asked = [name for name in named_columns(column_names(raw), question) if name != table.user]
     seconds += map(ScanNote, far_number_sentences(raw, asked, types, csv.cells, write, is_text=is_text))
-    if not is_text and not types and is_path:
-        return [*users, *seconds]
+    if not is_text:
+        seconds += stored_cell_notes(raw, count_stored_cells(raw, asked))
+    if not is_text and not types and is_path and is_stored(str(source)):
+        return [*users, *seconds]  # an object store is read once more for every look at the cells
     named = {*named_columns(column_names(raw), f"{table.user or ''} {question}")}
     samples = text_samples(raw, wanted=named.__contains__)
     names = [name for name in samples if name in named]
@@ -160,6 +163,7 @@ class _ColumnScan:
         self._raw = raw
         self._table = table
         self._files = files
+        self._is_csv = bool(files) and magic_of(files[0]) is None
         self._samples = samples
         self._names = [*names]
         self._file_names = column_names(raw)  # a file of many columns has no samples of some
@@ -350,7 +354,10 @@ class _ColumnScan:
             if wanted is Kind.DATE and any(":" in cell for cell in filled):
                 wanted = Kind.TIMESTAMP
             words = ["--type", f"{name}={wanted}"]
-            reading = f"{write([*words, *grammar_words(guess.grammar)])} reads its cells as {KIND_WORDS[wanted]}"
+            # Of a CSV file, setwise check guesses the other options; of other files it guesses none.
+            others = grammar_words(guess.grammar)
+            reading = f"{write([*words, *others])} reads its cells as {KIND_WORDS[wanted]}"
+            words += [] if self._is_csv else others
             constants_changed = "" if is_right else _with_constants(name, question, wanted, guess)
             return ScanNote(
                 f"{text}: {reading}{_other_dates(guess)}{constants_changed}",

@@ -31,7 +31,8 @@ class CellCount:
 
     - `from_text` says whether the source stores the column as text.
     - `filled` is the number of cells that are neither null nor a word that stands for an empty cell, such as NA.
-    - `readable` is the number of cells that can be read as `kind`. NaN cannot be read: it counts as null.
+    - `readable` is the number of cells that can be read as `kind`. NaN cannot be read, and neither can a cell of SQLite
+      that does not fit the declared type of its column.
     - `line_feeds` is the number of line feed characters in all cells.
     """
 
@@ -171,7 +172,9 @@ def count_cells(
         floats = [name for name in others if schema.column(name).kind is Kind.FLOAT]
         numbers = _aggregate_columns(table, connection, others, "COUNT({})")
         nans = _aggregate_columns(table, connection, floats, "COUNT(*) FILTER (isnan({}))")
-        counted |= {name: (number, number - nans.get(name, 0), 0) for name, number in numbers.items()}
+        unfit = {name: found.cells for name, found in table.unfit_cells(others).items()}
+        for name, number in numbers.items():
+            counted[name] = (number + unfit.get(name, 0), number - nans.get(name, 0), 0)
         totals = ["COUNT(*)", "NULL" if user is None else f"COUNT(DISTINCT {person})"]
         rows, users = _aggregate_row(table, connection, totals, columns=[user or schema.names[0]] if schema else None)
     counts = tuple(
@@ -186,6 +189,16 @@ def count_cells(
         for column, (filled, readable, line_feeds) in ((column, counted[column.name]) for column in schema)
     )
     return TableCount(rows=int(rows), columns=counts, users=None if user is None else int(users))
+
+
+def count_stored_cells(table: DuckDBTable, names: Collection[str]) -> tuple[CellCount, ...]:
+    """Return exact counts (no noise) of the cells of the columns of `table` among `names` that are not text.
+
+    The counts are for the data holder only.
+    """
+    with scanning(table) as connection, connection.cursor() as cursor:
+        stored = [each.name for each in table.describe(cursor) if each.kind is not Kind.TEXT and each.name in names]
+    return count_cells(table, {}, None, columns=stored).columns if stored else ()
 
 
 def _guess_types(
