@@ -204,19 +204,10 @@ def _advice(
     from setwise.analytics.tables.check import check_table
 
     if "needs a column of dates or times, and " in message or " since 1970, which " in message:
-        times = re.search(r"the numbers of '(.+)' may be \w+ since 1970, which (\w+)\(", message)
-        function = times[2] if times is not None else "TO_TIMESTAMP"
-        asking = _ask_for_times(source, user, function)
-        if asking or times is not None:
-            return asking or _read_times(times[1], function)
-        if not needed:
-            return ""
-    commands = [note.copy_command for note in notes if note.copy_command]
-    if "carriage returns alone" in message:
-        suffix = Path(source).suffix
-        commands.append(f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}")
-    if "the table has no column" in message and (wrapped := _unwrapping(source, csv)):
-        commands.append(wrapped)
+        asking = _ask_with_times(source, user, message)
+        if asking or not needed:
+            return asking
+    commands = _copy_commands(source, csv, notes, message)
     comparisons = dict(note.comparison for note in notes if note.comparison is not None)
     asked = _with_constants([_with_comparisons(word, comparisons) for word in command_words.get()], notes)
     # A command that would be refused for these notes again is never returned. A readable copy of the file, and a column
@@ -262,6 +253,31 @@ def _advice(
     return f"{saved}; or ask again with: setwise {join(command)}"
 
 
+def _copy_commands(source: str, csv: "CsvOptions", notes: "Sequence[ScanNote]", message: str) -> list[str]:
+    """Return shell commands that write a readable copy of the file `source`: those of `notes`, or one for `message`.
+
+    `csv` are the options with which the file was read, and `message` is the refusal of the question.
+    """
+    commands = [note.copy_command for note in notes if note.copy_command]
+    if "carriage returns alone" in message:
+        suffix = Path(source).suffix
+        commands.append(f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}")
+    if "the table has no column" in message and (wrapped := _unwrapping(source, csv)):
+        commands.append(wrapped)
+    return commands
+
+
+def _ask_with_times(source: str, user: str, message: str) -> str:
+    """Return a phrase with a command in which numbers of the table `source` are read as times; "" if there is none.
+
+    `user` is the user column, and `message` the refusal of a question that needs times.
+    """
+    times = re.search(r"the numbers of '(.+)' may be \w+ since 1970, which (\w+)\(", message)
+    function = times[2] if times is not None else "TO_TIMESTAMP"
+    asking = _ask_for_times(source, user, function)
+    return asking if asking or times is None else _read_times(times[1], function)
+
+
 def _ask_with_types(
     csv: "CsvOptions",
     types: "Mapping[str, Kind]",
@@ -272,9 +288,9 @@ def _ask_with_types(
     """Return a phrase with a command that reads columns of text of a Parquet file or a database as other types.
 
     - `csv` and `types` are the options and types with which the table was read.
-    - `notes` name options that are missing, and `needed` has types that are missing, by column. Returns "" if there are
-      neither.
-    - `asked` are the words of the command line that asked the question.
+    - `notes` name options that are missing, and `needed` has types that are missing, by column.
+    - `asked` are the words of the command line that asked the question, in which a column of words may be compared with
+      one of them already. Returns "" if nothing changes.
     """
     from setwise.analytics.tables.writing import grammar_words
 
@@ -285,7 +301,8 @@ def _ask_with_types(
     kept = [pair for pair in present if pair[0] != "--type" or pair[1].rpartition("=")[0] not in declared]
     words = [word for pair in dict.fromkeys([*kept, *missing]) for word in pair]
     command = _with_options(asked, words)
-    if not missing or not command or any("\n" in word for word in command):
+    is_new = bool(missing) or tuple(asked) != command_words.get()
+    if not is_new or not command or any("\n" in word for word in command):
         return ""
     return f"or ask again with: setwise {join(command)}"
 
