@@ -1,7 +1,8 @@
-"""Notes for the data holder about cells of columns that a file stores as numbers, and that are read as null.
+"""Notes for the data holder about columns of numbers in Parquet, DuckDB and SQLite files.
 
-These are NaN in a column of floats, and cells of SQLite that do not fit the declared type of their column: SQLite lets
-a column REAL hold the text '12,50', which adds nothing to a sum.
+Some of their cells are read as null: NaN in a column of floats, and cells of SQLite that do not fit the declared type
+of their column. SQLite lets a column REAL hold the text '12,50', which adds nothing to a sum. Parquet files store
+durations as plain integers, so that an answer does not tell their unit.
 """
 
 from collections.abc import Sequence
@@ -22,15 +23,27 @@ if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.tables import DuckDBTable, UnfitCells
 
 
+_UNITS = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_PER_SECOND = {"ms": "1,000", "us": "1,000,000", "ns": "1,000,000,000"}
+
+
 def stored_cell_notes(table: "DuckDBTable", counts: Sequence["CellCount"]) -> list[ScanNote]:
-    """Return a note for each column of numbers with cells that are read as null, because they are NaN or do not fit.
+    """Return notes about columns of durations, and about cells of numbers that are null because they are NaN or unfit.
 
     `counts` are the counts of columns of `table`; those of columns of text are ignored. A question is to be refused if
     a tenth of a column's cells do not fit its type, or any that are negative numbers.
     """
+    units = table.duration_units()
+    notes = [
+        ScanNote(
+            f"the numbers of {count.name!r} are durations in {_UNITS[units[count.name]]}, and so are sums and means of "
+            f"it: in seconds they are {_PER_SECOND[units[count.name]]} times smaller"
+        )
+        for count in counts
+        if units.get(count.name, "s") != "s" and count.kind is Kind.INTEGER
+    ]
     lossy = [count for count in counts if not count.from_text and count.filled > count.readable]
     unfit = table.unfit_cells([count.name for count in lossy]) if lossy else {}
-    notes = []
     for count in lossy:
         if count.name in unfit:
             notes.append(_unfit_note(table, count, unfit[count.name]))

@@ -165,6 +165,17 @@ class ParquetFiles(DuckDBTable):
             known.rows = int((result.fetchone() or (0,))[0] or 0)
         return known.rows
 
+    def duration_units(self) -> dict[str, str]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with self.files[0].open("rb") as source:
+                schema = pq.read_schema(source)
+        except (OSError, ValueError, pa.ArrowException):
+            return {}  # the question itself is refused for it
+        return {cell.name: cell.type.unit for cell in schema if pa.types.is_duration(cell.type)}
+
     @property
     def _is_stored(self) -> bool:
         """Whether the files are in an object store, so that they are read through Arrow and not by DuckDB itself."""
@@ -195,6 +206,7 @@ class ParquetFiles(DuckDBTable):
         import pyarrow as pa
 
         from setwise.analytics.engines.duckdb.arrow_cells import (
+            is_instant_in_nanoseconds,
             is_only_looked_at_for_null,
             is_text,
             reaches_beyond_microseconds,
@@ -210,6 +222,7 @@ class ParquetFiles(DuckDBTable):
                 sound[name] = all(is_sound(file, name, kind) for file in self.files)
             return not sound[name]
         through_arrow = reaches_beyond_microseconds(kind) or is_only_looked_at_for_null(kind)
+        through_arrow = through_arrow or is_instant_in_nanoseconds(kind)
         # DuckDB fails on a time of day beyond 24 hours. If a 96-bit timestamp is out of range, Arrow and DuckDB read
         # different times.
         return through_arrow or pa.types.is_time(kind) or name in self._current_facts().int96

@@ -108,6 +108,13 @@ class DuckDBTable(ABC):
         del columns
         return {}
 
+    def duration_units(self) -> dict[str, str]:
+        """Return the unit (s, ms, us or ns) of each column of durations that is stored, and read, as plain integers.
+
+        Only writers of Parquet files store such columns, and note the type that the numbers had.
+        """
+        return {}
+
     @abstractmethod
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
@@ -149,7 +156,8 @@ class DatabaseTable(DuckDBTable):
         self._path = path
         self._table = table
         self._catalog = f"source {path}"  # the same for two tables of one file, which can then be joined
-        self._name = self._read = ".".join(quoted(part) for part in (self._catalog, *table.split(".")))
+        self._name = self._read = ""
+        self._place_in_file = ("", "")
         self._computed: tuple[str, ...] = ()
         self._relations: frozenset[str] = frozenset()
         self._stored_name = ""
@@ -165,20 +173,35 @@ class DatabaseTable(DuckDBTable):
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $name ORDER BY ALL",
             {"name": self._catalog},
         ).fetchall()
-        matching = [(schema, name) for schema, name in tables if self._table in (name, f"{schema}.{name}")]
-        if not matching:
-            raise _missing(
-                self._path, self._table, [n if schema == "main" else f"{schema}.{n}" for schema, n in tables]
-            )
-        main_first = sorted(matching, key=lambda each: each[0] != "main")
+        place = self._place(tables)
+        self._name = self._read = ".".join(map(quoted, (self._catalog, *place)))
+        self._place_in_file = place
         catalog = _DuckDBCatalog(connection, self._catalog)
-        self._computed = catalog.generated_columns(*main_first[0])
+        self._computed = catalog.generated_columns(*place)
         self._relations = frozenset(catalog.names)
         if len(catalog.names) == 1:  # a view is checked together with the table below it
-            self._stored_name = ".".join(map(quoted, main_first[0]))
+            self._stored_name = ".".join(map(quoted, place))
         if self._computed:
             chosen = ", ".join(map(quoted, self.describe(connection).names))
             self._read = f"(SELECT {chosen} FROM {self._name})"
+
+    def _place(self, tables: Sequence[tuple[str, str]]) -> tuple[str, str]:
+        """Return the schema and the name of the table in the file, whose tables are `tables`, as pairs of these two.
+
+        A table may be named without its schema: it is then the one in the schema main, or the only one of its name.
+        Upper and lower case make no difference, as in DuckDB.
+        Raises: `UnsuitableTable` if there is no such table, or if several schemas other than main have one.
+        """
+        wanted = self._table.lower()
+        matching = [each for each in tables if wanted in (each[1].lower(), ".".join(each).lower())]
+        matching = [each for each in matching if each[0] == "main" or wanted == ".".join(each).lower()] or matching
+        if not matching:
+            names = [name if schema == "main" else f"{schema}.{name}" for schema, name in tables]
+            raise _missing(self._path, self._table, names)
+        if len(matching) > 1:
+            names = [f"{self._path}::{schema}.{name}" for schema, name in matching]
+            raise UnsuitableTable(f"{self._path} has several tables {self._table!r}: name {' or '.join(names)}")
+        return matching[0]
 
     def relations(self) -> frozenset[str]:
         return self._relations
@@ -205,8 +228,9 @@ class DatabaseTable(DuckDBTable):
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the number of rows that DuckDB's catalogue, read by `cursor`, estimates; None for a view."""
         row = cursor.execute(
-            "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND table_name = $name",
-            {"database": self._catalog, "name": self._table.split(".")[-1]},
+            "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND schema_name = $schema "
+            "AND table_name = $name",
+            {"database": self._catalog, "schema": self._place_in_file[0], "name": self._place_in_file[1]},
         ).fetchone()
         return None if row is None else int(row[0])
 
@@ -328,7 +352,8 @@ class TypedTable(DuckDBTable):
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        read = {each.name: converted_cell(quoted(each.name), each.kind, self._grammar) for each in self._converted}
+        cells = {each.name: f"CAST({quoted(each.name)} AS VARCHAR)" for each in self._converted}  # of HUGEINT as well
+        read = {each.name: converted_cell(cells[each.name], each.kind, self._grammar) for each in self._converted}
         read |= {each: null_if_word(quoted(each), _TEXT, self._grammar.null) for each in self._texts}
         relation = self._table.relation(cursor, columns, name)
         chosen = [f"{cell} AS {quoted(each)}" for each, cell in read.items() if columns is None or each in columns]
