@@ -115,6 +115,8 @@ def with_changed_column(table: "DuckDBTable", column: str, change: CellChange) -
     file = table.files[0] if len(table.files) == 1 else None
     if not isinstance(file, Path) or not in_shell(quoted(column)):
         return ""
+    if any(Path(f"{file}{ending}").exists() for ending in (".wal", "-wal", "-journal")):
+        return ""  # a copy of the file alone would lack the newest rows
     magic = magic_of(file)
     with scanning(table):
         stored = table.stored_name()

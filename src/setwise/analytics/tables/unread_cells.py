@@ -245,8 +245,9 @@ class _ColumnScan:
         is_number = count.kind in (Kind.INTEGER, Kind.FLOAT)
         if is_number and (form := numbers.two_marks()) is not None:
             return _form_note(text, form)
-        if remedy := self._reading_remedy(count, cells, guess):
-            return ScanNote(f"{text}: {remedy}")
+        remedy, words = self._reading_remedy(count, cells, guess)
+        if remedy:
+            return ScanNote(f"{text}: {remedy}", options=tuple(words))
         sentence, copy = stored_time_sentence(
             name, cells, only_file, csv, self._file_names, is_dated=count.kind in (Kind.DATE, Kind.TIMESTAMP)
         )
@@ -275,8 +276,8 @@ class _ColumnScan:
         advice = "; setwise check shows how the file is written" if self._files else ""
         return ScanNote(f"{text}{shown}{advice}", is_unsolved=True)
 
-    def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> str:
-        """Return a phrase that names options with which more cells of a column can be read; "" if no option helps.
+    def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> tuple[str, list[str]]:
+        """Return (phrase, words): options with which more cells of a column can be read; ("", []) if no option helps.
 
         - `count` has the column's name and kind, and the numbers of its filled and readable cells.
         - `cells` are sampled cells of the column, and `guess` says how they seem to be written.
@@ -284,6 +285,9 @@ class _ColumnScan:
         The phrase has up to two parts. The first part names options that read cells which the present options do not
         read. The second part names an option that takes words such as N/A for empty cells. These cells then no longer
         count as unreadable, but no answer changes: neither an unreadable nor an empty cell adds anything to an answer.
+
+        The words are those options of the first part that `setwise check` does not guess, because the table is no CSV
+        file. There are none if the cells leave a doubt about them.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         read = replace(guess.grammar, null=csv.null)
@@ -302,6 +306,7 @@ class _ColumnScan:
 
         kind, grammar = min(remedies, key=unread)
         clauses, still_lost = [], lost
+        words: list[str] = []
         if unread((kind, grammar)) < unread(remedies[0]):
             words = [] if kind is count.kind else ["--type", f"{name}={kind}"]
             words += grammar_words(replace(grammar, null=())) if grammar is read else []
@@ -316,7 +321,7 @@ class _ColumnScan:
             options = self._table.write(grammar_words(CellGrammar(null=new_words)))
             ends = ", which changes no number of it and ends this note" if emptied == still_lost else ""
             clauses.append(f"{options} takes {number}them for empty{ends}; it also empties such cells of other columns")
-        return "; ".join(clauses)
+        return "; ".join(clauses), [] if self._is_csv or guess.other_dates else words
 
     def _lost(self, name: str, kind: Kind, grammar: CellGrammar) -> int:
         """Return how many cells of the column `name` are not empty and cannot be read as `kind`, such as a number.
@@ -364,6 +369,7 @@ class _ColumnScan:
                 mostly_unreadable=not is_right,
                 options=tuple(words),
                 compared=(name, wanted, guess.grammar),
+                is_unsolved=bool(guess.other_dates) and not self._is_csv,
             )
         days = guess_grammar({name: [day_of(cell.strip()) for cell in filled]}, grammar)
         (count,) = (each for each in self._count({**self.kinds, name: kind}, csv.cells) if each.name == name)
