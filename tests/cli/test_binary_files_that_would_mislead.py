@@ -189,3 +189,21 @@ def test_text_of_parquet_files_is_read_as_another_type(setwise: Command, folder:
 def test_the_month_of_a_folder_is_text(setwise: Command, folder: str):
     done = ask(setwise, folder, "SELECT month, COUNT(*) AS n FROM t GROUP BY month", "u")
     assert {row["month"] for row in json.loads(done.stdout)["rows"]} == {"01", "02"}
+
+
+def test_numbers_with_a_decimal_comma_are_read_with_the_option(setwise: Command, tmp_path: Path):
+    pq.write_table(pa.table({"u": [f"u{row}" for row in range(300)], "a": ["12,50"] * 300}), tmp_path / "t.parquet")
+    statement = "SELECT SUM(a, contribution_bounds_per_group => (0, 100)) AS n FROM t"
+    refused = ask(setwise, str(tmp_path / "t.parquet"), statement, "u")
+    again = shlex.split(refused.stderr.partition("ask again with: setwise ")[2])
+    assert again[-2:] == ["--type", "a=float"]
+    assert pasted(setwise, setwise(*again)) == pytest.approx(3750, abs=50)
+
+
+def test_dates_that_can_be_read_in_two_ways_are_left_to_the_holder(setwise: Command, tmp_path: Path):
+    days = [f"0{1 + row % 9}/0{1 + row % 8}/2024" for row in range(300)]
+    pq.write_table(pa.table({"u": [f"u{row}" for row in range(300)], "day": days}), tmp_path / "t.parquet")
+    refused = ask(setwise, str(tmp_path / "t.parquet"), "SELECT COUNT(*) AS n FROM t WHERE day > '02/03/2024'", "u")
+    assert refused.returncode == 2
+    assert "%d/%m/%Y reads its cells as dates (or %m/%d/%Y: the cells do not tell)" in refused.stderr
+    assert "ask again with" not in refused.stderr
