@@ -135,7 +135,7 @@ def test_empty_texts_of_a_parquet_file_are_one_person(tmp_path: Path):
     path = tmp_path / "visits.parquet"
     pq.write_table(pa.table({"who": [*map(str, range(300)), *[""] * 30], "page": ["home"] * 330}), path)
     notes = run(*asked(path)).stderr
-    assert "30 rows have '' as 'who', and this text counts as one person: make such cells null in the table" in notes
+    assert "30 rows have '' as 'who', and this text counts as one person: a copy with such cells empty: " in notes
 
 
 def test_a_table_in_which_every_row_has_a_user_gets_no_note(tmp_path: Path):

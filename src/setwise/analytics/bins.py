@@ -224,5 +224,5 @@ def _unsuitable(column: Column, group: str, wanted: str, example: str) -> Unsuit
     message = f"{group!r} needs a column of {wanted}, and {column.name!r} holds {column.kind} values"
     if column.kind is not Kind.TEXT:
         return UnsuitableTable(message)
-    advice = f": if it is of a CSV file, give its type, as in --type {column.name}={example}"
+    advice = f": if it is of a file, give its type, as in --type {column.name}={example}"
     return UnsuitableTable(message + advice).needing({column.name: example})

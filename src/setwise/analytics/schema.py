@@ -58,6 +58,11 @@ class Column:
             raise InvalidParameter("a column must have a name, but one has none")
         set_fields(self, kind=Kind(self.kind))
 
+    @property
+    def has_long_integers(self) -> bool:
+        """Whether the column holds integers of 128 bits of DuckDB, which are not computed with as they are."""
+        return self.native in ("HUGEINT", "UHUGEINT")
+
 
 @dataclass(frozen=True, slots=True)
 class Schema:

@@ -66,7 +66,8 @@ def add_reading_advice(source: str, csv: "CsvOptions", types: "Mapping[str, Kind
         if unreadable and Path(unreadable[1]).resolve() != Path(source).resolve():  # a joined or public file
             saved = f"setwise check {quote(unreadable[1])} --save"
             raise type(refusal)(f"{refusal}; all that this file needs is kept beside it by: {saved}") from None
-        advice = _advice(source, csv, types, user, notes, str(refusal))
+        needed = refusal.needed_types
+        advice = _advice(source, csv, types, user, notes, str(refusal), needed)
         if not advice:
             raise
         message = str(refusal)
@@ -132,15 +133,22 @@ class UnreadableCells(UnsuitableTable):
         self.notes = tuple(notes)
 
 
-def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
-    source: str, csv: "CsvOptions", types: "Mapping[str, Kind]", user: str, notes: "Sequence[ScanNote]", message: str
+def _advice(
+    source: str,
+    csv: "CsvOptions",
+    types: "Mapping[str, Kind]",
+    user: str,
+    notes: "Sequence[ScanNote]",
+    message: str,
+    needed: Mapping[str, str],
 ) -> str:
-    """Return advice to add to a refusal: which options the CSV file `source` needs, and a command with these options.
+    """Return advice to add to a refusal: which options the file `source` needs, and a command with these options.
 
     - `csv`, `types`: the options with which the file was read
     - `user`: the file's user column
     - `notes`: the notes of the scan (which counted unreadable cells) for which the question was refused
     - `message`: the text of the refusal
+    - `needed`: the types, by column, with which the question would not have been refused
 
     Returns "" if no command is known that avoids the refusal.
     """
@@ -148,14 +156,9 @@ def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
     from setwise.analytics.tables.check import check_table
     from setwise.analytics.tables.scan_notes import ScanNote
 
-    if (asking := ask_with_function(source, user, message)) is not None:
+    if (asking := ask_with_function(source, user, message)) is not None and (asking or not needed):
         return asking
-    if "carriage returns alone" in message:
-        suffix = Path(source).suffix
-        ended = f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}"
-        notes = [*notes, ScanNote("", copy_command=ended)]
-    if "the table has no column" in message and (wrapped := _unwrapping(source, csv)):
-        notes = [*notes, ScanNote("", copy_command=wrapped)]
+    notes = [*notes, *(ScanNote("", copy_command=command) for command in _copy_commands(source, csv, message))]
     comparisons = dict(note.comparison for note in notes if note.comparison is not None)
     asked = _with_constants([_with_comparisons(word, comparisons) for word in command_words.get()], notes)
     asked = _with_rewritten(asked, notes)
@@ -171,9 +174,10 @@ def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
         return ask_copies(source, csv, types, notes, asked) if copied is None else ask_copies_of_files(copied, asked)
     types = {name: kind for name, kind in types.items() if name not in comparisons}
     try:
-        files = files_of(source)
+        files = files_of(source.partition("::")[0])
         if not files or magic_of(files[0]) is not None:
-            return ""
+            needed = {name: kind for name, kind in needed.items() if name not in (user, *types)}
+            return _ask_with_types(csv, types, notes, asked, needed)
         check = check_table(source, csv, {}, None)
     except SetwiseError:  # the refusal itself says why the file cannot be read
         return ""
@@ -200,6 +204,50 @@ def _advice(  # noqa: PLR0912 - one branch for each kind of refusal
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def _copy_commands(source: str, csv: "CsvOptions", message: str) -> list[str]:
+    """Return shell commands that write a readable copy of the file `source`, if the refusal `message` is about lines.
+
+    Its lines may end in carriage returns alone, or stand in quotes as a whole, so that the table has one column. `csv`
+    are the options with which the file was read.
+    """
+    commands = []
+    if "carriage returns alone" in message:
+        suffix = Path(source).suffix
+        commands.append(f"tr '\\r' '\\n' < {quote(source)} > {quote(source.removesuffix(suffix) + '.clean' + suffix)}")
+    if "the table has no column" in message and (wrapped := _unwrapping(source, csv)):
+        commands.append(wrapped)
+    return commands
+
+
+def _ask_with_types(
+    csv: "CsvOptions",
+    types: "Mapping[str, Kind]",
+    notes: "Sequence[ScanNote]",
+    asked: Sequence[str],
+    needed: Mapping[str, str],
+) -> str:
+    """Return a phrase with a command that reads columns of text of a Parquet file or a database as other types.
+
+    - `csv` and `types` are the options and types with which the table was read.
+    - `notes` name options that are missing, and `needed` has types that are missing, by column.
+    - `asked` are the words of the command line that asked the question, in which a column of words may be compared with
+      one of them already. Returns "" if nothing changes.
+    """
+    from setwise.analytics.tables.writing import grammar_words
+
+    present = [("--type", f"{name}={kind}") for name, kind in types.items()] + _pairs(grammar_words(csv.cells))
+    missing = [("--type", f"{name}={kind}") for name, kind in needed.items()]
+    missing += [option for note in notes for option in _pairs(note.options) if option not in present]
+    declared = {value.rpartition("=")[0] for option, value in missing if option == "--type"}
+    kept = [pair for pair in present if pair[0] != "--type" or pair[1].rpartition("=")[0] not in declared]
+    words = [word for pair in dict.fromkeys([*kept, *missing]) for word in pair]
+    command = with_options(asked, words)
+    is_new = bool(missing) or tuple(asked) != command_words.get()
+    if not is_new or not command or any("\n" in word for word in command):
+        return ""
+    return f"or ask again with: setwise {join(command)}"
 
 
 def _write_copy(notes: "Sequence[ScanNote]") -> str:

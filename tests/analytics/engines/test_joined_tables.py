@@ -334,7 +334,7 @@ def test_postgresql_refuses_what_it_cannot_join(shop: str):
 
 
 def test_keys_that_only_postgresql_has_meet_themselves(shop: str):
-    """No number, no end of time: equal to themselves there, and no error."""
+    """Infinite numbers and the ends of time are equal to themselves there, and no error; NaN is null."""
     with psycopg.connect(shop, autocommit=True) as connection:
         for table in ("odd", "keys"):
             connection.execute(f"CREATE TABLE {table} (number numeric, day date, moment timestamp, at timestamptz)")
@@ -353,7 +353,7 @@ def test_keys_that_only_postgresql_has_meet_themselves(shop: str):
         join = ServerJoin(tables=named, joins=[on("keys", key, key)], user="who")
         with PostgresqlEngine(shop, join) as engine:
             found = engine.histogram(Aggregation(user="who", item="label", per_item=100))
-            assert as_dict(found.labels, found.counts) == {"x": 2}
+            assert as_dict(found.labels, found.counts) == {"x": 1 if key == "number" else 2}
 
 
 def test_the_command_line_joins_tables_of_postgresql(shop: str, request: pytest.FixtureRequest):

@@ -21,6 +21,7 @@ from setwise.analytics.engines.spark.dialect import SparkDialect
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Column, Kind
 from tests.analytics.engines.backends import Backend, DuckDBBackend
+from tests.analytics.engines.truth import is_missing
 
 MEASURES = (
     Measure(most=2),
@@ -91,7 +92,7 @@ def added(measure, lines):
         return min(len(lines), measure.most)
     values = [line[PLACES[measure.column]] for line in lines]
     if measure.counted:
-        return min(sum(value is not None for value in values), measure.most)
+        return min(sum(not is_missing(value) for value in values), measure.most)
     values = [value for value in values if value is not None and not math.isnan(value)]
     if not values:
         return None

@@ -28,7 +28,7 @@ def truth(expression: Expression, row: dict[str, object]) -> bool | None:
             text = row[column.name]
             return None if text is None else re.fullmatch(regular(pattern), str(text), re.DOTALL) is not None
         case Missing(column):
-            return row[column.name] is None
+            return is_missing(row[column.name])
         case Not(part):
             inner = truth(part, row)
             return None if inner is None else not inner
@@ -48,7 +48,7 @@ def some(parts: list[bool | None]) -> bool | None:
 
 
 def compared(found: object, operator: Operator, value: object) -> bool | None:
-    if found is None:
+    if is_missing(found):
         return None
     left, right = ordered(found), ordered(value)
     match operator:
@@ -68,15 +68,16 @@ def compared(found: object, operator: Operator, value: object) -> bool | None:
             assert_never(operator)
 
 
-def ordered(value: object) -> tuple[int, object]:
-    """Return a value as Python orders it rightly: NaN equals itself and is the greatest number of all."""
-    match value:
-        case float() if math.isnan(value):
-            return (1, 0.0)
-        case datetime():  # a time without a zone is one in UTC where an engine has points in time alone
-            return (0, value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC))
-        case _:
-            return (0, value)
+def is_missing(value: object) -> bool:
+    """Return whether a cell has no value: it is null or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def ordered(value: object) -> object:
+    """Return a value as it is compared: a time without a zone is one in UTC, as engines have points in time alone."""
+    if not isinstance(value, datetime):
+        return value
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def regular(pattern: str) -> str:

@@ -238,7 +238,7 @@ def check_value(column: Column) -> None:
     if column.kind is Kind.TEXT:
         raise UnsuitableTable(
             f"column {column.name!r} cannot be summed, because it holds text: convert it to integers, or, if it is of "
-            f"a CSV file, give its type, as in --type {column.name}=integer"
+            f"a file, give its type, as in --type {column.name}=integer"
         ).needing({column.name: Kind.INTEGER})
     if column.kind is not Kind.INTEGER:
         raise UnsuitableTable(
@@ -251,13 +251,23 @@ def check_measured(column: Column) -> None:
     """Raise `UnsuitableTable` unless `column`, to be summed or averaged, holds integers, decimals or floats."""
     if column.kind is Kind.TEXT:
         raise UnsuitableTable(
-            f"column {column.name!r} holds text, not numbers: convert it, or, if it is of a CSV file, give its type, "
+            f"column {column.name!r} holds text, not numbers: convert it, or, if it is of a file, give its type, "
             f"as in --type {column.name}=integer or {column.name}=float; for yes and no, --type {column.name}=boolean "
             f"and AVG(CASE WHEN {column.name} THEN 1 ELSE 0 END)"
         ).needing({column.name: Kind.FLOAT})
     if column.kind not in NUMBER_KINDS:
         instead = f": count users where {column.name} = TRUE" if column.kind is Kind.BOOLEAN else ""
-        raise UnsuitableTable(f"column {column.name!r} holds {_type_name(column)} values, not numbers{instead}")
+        instead = long_integer_advice(column) or instead
+        needed = {column.name: Kind.INTEGER} if column.has_long_integers else {}
+        message = f"column {column.name!r} holds {_type_name(column)} values, not numbers{instead}"
+        raise UnsuitableTable(message).needing(needed)
+
+
+def long_integer_advice(column: Column) -> str:
+    """Return the end of a refusal that says how integers of 128 bits are read; "" for a column of another type."""
+    if not column.has_long_integers:
+        return ""
+    return f": --type {column.name}=integer reads those that fit 64 bits, and the others as null"
 
 
 def check_distinct(column: Column) -> None:

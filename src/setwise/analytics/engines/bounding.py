@@ -76,7 +76,7 @@ def predicate(expression: Expression, dialect: Dialect, parameters: Parameters) 
         case Pattern(column):
             return f"({dialect.like(dialect.operand(column), parameters.add(dialect.pattern(expression.escaped)))})"
         case Missing(column):
-            return f"({dialect.name(column.name)} IS NULL)"
+            return f"({dialect.filled(column)} IS NULL)"
         case Not(part):
             return f"(NOT {predicate(part, dialect, parameters)})"
         case Conjunction(parts):

@@ -213,6 +213,7 @@ class Dialect(ABC):
         """Return a SQL expression for `column` that a filter can compare with a constant; no value makes it fail.
 
         By default texts are compared by code point, all kinds of floats as 64-bit floats, and other values as they are.
+        NaN is null in every engine, so that it is neither above nor below a constant.
         """
         match column.kind:
             case Kind.TEXT:
@@ -221,6 +222,10 @@ class Dialect(ABC):
                 return self.real(self.name(column.name))
             case _:
                 return self.name(column.name)
+
+    def filled(self, column: Column) -> str:
+        """Return a SQL expression that is null where a row has no value in `column`: where the cell is null or NaN."""
+        return self.operand(column) if column.kind in (Kind.FLOAT, Kind.DECIMAL) else self.name(column.name)
 
     def constant(self, column: Column, placeholder: str) -> str:
         """Return a SQL expression that casts a statement parameter to the type of `column`, to be compared with it.

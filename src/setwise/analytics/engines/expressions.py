@@ -272,7 +272,7 @@ class Measures:
         if first.unique:
             return self.dialect.user(column)
         if first.counted:
-            return f"CASE WHEN {self.dialect.name(column.name)} IS NOT NULL THEN 1 END"
+            return f"CASE WHEN {self.dialect.filled(column)} IS NOT NULL THEN 1 END"
         if first.distinct is not None:
             return self.dialect.user(column)
         if first.weight is not None:

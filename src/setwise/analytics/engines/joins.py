@@ -485,7 +485,7 @@ def check_comparable(left: Column, right: Column, key: Key, part: JoinInput) -> 
     if left.kind is not right.kind:
         raise InvalidParameter(
             f"{key.column!r} holds {left.kind} values and {key.joined!r} of {table!r} {right.kind} values, which "
-            "are not compared: convert one of them, or, if it is text of a CSV file, give its type"
+            "are not compared: convert one of them, or, if it is text of a file, give its type"
         )
     of_one_type = {Kind.DECIMAL, Kind.IDENTIFIER} | ({Kind.TIMESTAMP, Kind.INSTANT} if part.private else set())
     exact = left.kind not in of_one_type or left.native == right.native

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import assert_never
 
+from setwise.analytics.engines.aggregation import long_integer_advice
 from setwise.analytics.engines.dialect import (
     LONGEST_SQL,
     Dialect,
@@ -194,9 +195,11 @@ class _Compiler:
             case Kind.BOOLEAN | Kind.DATE | Kind.TIMESTAMP | Kind.INSTANT:
                 return Value(self._dialect.name(column.name), column.kind)
             case Kind.IDENTIFIER | Kind.OTHER:
+                advice = long_integer_advice(column)
                 raise InvalidParameter(
-                    f"column {column.name!r} holds {column.native or column.kind} values, which are not computed with"
-                )
+                    f"column {column.name!r} holds {column.native or column.kind} values, which are not computed "
+                    f"with{advice}"
+                ).needing({column.name: Kind.INTEGER} if advice else {})
             case _:
                 assert_never(column.kind)
 

@@ -372,7 +372,7 @@ class TimeCompiler:
             message += f"column {column.name!r}, which holds {column.kind} values"
             if column.kind is not Kind.TEXT and not (column.kind is Kind.FLOAT and column.from_text):
                 raise InvalidParameter(f"{message}: convert it to integers")
-            hint = f": if it is of a CSV file, give its type, as in --type {column.name}=integer"
+            hint = f": if it is of a file, give its type, as in --type {column.name}=integer"
             raise InvalidParameter(message + hint).needing({column.name: Kind.INTEGER})
         start = EPOCH_DAYS * 86_400 * per_second
         end = date.max.toordinal() * 86_400 * per_second - start
@@ -445,7 +445,7 @@ class TimeCompiler:
             message = f"column {name!r} holds {column.kind} values, not dates or times"
             if column.kind is not Kind.TEXT:
                 raise InvalidParameter(message)
-            advice = f": if it is of a CSV file, give its type, as in --type {name}=timestamp"
+            advice = f": if it is of a file, give its type, as in --type {name}=timestamp"
             raise InvalidParameter(message + advice).needing({name: Kind.TIMESTAMP})
         return column
 

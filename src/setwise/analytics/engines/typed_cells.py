@@ -183,6 +183,8 @@ def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
 def converted_columns(types: Mapping[str, Kind], schema: Schema) -> tuple[Column, ...]:
     """Return the text columns that are to be read as another type, each as a `Column` of that type.
 
+    Columns of integers of 128 bits are among them, of which the integers of 64 bits can be read.
+
     `types` maps columns to the types that the data holder declared. `schema` has the columns as they are stored.
 
     Raises: `UnknownColumn` for a column that the table lacks, `UnsuitableTable` for one that is stored neither as text
@@ -193,7 +195,8 @@ def converted_columns(types: Mapping[str, Kind], schema: Schema) -> tuple[Column
         if name not in schema.names:
             raise UnknownColumn(f"the table has no column {name!r}; it has {schema.listing()}")
         column = schema.column(name)
-        if column.kind is Kind.TEXT and kind is not Kind.TEXT:
+        is_convertible = column.kind is Kind.TEXT or (column.has_long_integers and kind is Kind.INTEGER)
+        if is_convertible and kind is not Kind.TEXT:
             conversions.append(Column(name=name, kind=kind, from_text=True))
         elif column.kind is not kind:
             raise UnsuitableTable(f"column {name!r} holds {column.kind} values: only text can be read as {kind}")

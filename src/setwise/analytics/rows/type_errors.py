@@ -78,4 +78,4 @@ def _advice(expression: RowExpression, kind: Kind, wanted: Kind) -> str:
     unless `expression` is a column and `kind` is text.
     """
     needed = _declarable_types(expression, kind, wanted)
-    return "".join(f"; if {name!r} is of a CSV file, give its type, as in --type {name}={wanted}" for name in needed)
+    return "".join(f"; if {name!r} is of a file, give its type, as in --type {name}={wanted}" for name in needed)

@@ -49,6 +49,7 @@ from setwise.analytics.tables.lost_csv import lost_lines, second_table, total_no
 from setwise.analytics.tables.number_forms import NumberColumn, NumberForm, form_note, mixed_numbers_sentence
 from setwise.analytics.tables.scan_notes import CopyCommand, ScanNote, command_line, copies_note
 from setwise.analytics.tables.sniffing import sniff
+from setwise.analytics.tables.stored_cells import stored_cell_notes
 from setwise.analytics.tables.text_encodings import scan_encoding
 from setwise.analytics.tables.text_order import are_compact_days
 from setwise.analytics.tables.user_cells import shortened_numbers, shortened_users, user_notes
@@ -134,7 +135,7 @@ class TableCheck:
                 )
         for column in self.counts.columns:
             lost = column.filled - column.readable
-            if lost:
+            if lost and column.from_text:
                 notes.append(
                     f"{lost:,} of {column.filled:,} cells of {column.name!r} are not {KIND_WORDS[column.kind]} and "
                     f"would be skipped; --type {column.name}=text reads them as text"
@@ -343,7 +344,10 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
             remarks.append(ScanNote(f"the text is not UTF-8: {scan_encoding(files[0], form).choices()}"))
         remarks += undecoded_cells(source, None, options, files, [*samples])
     else:
-        counts = count_cells(untyped_table(source, None, csv), types, user, csv.cells)
+        table = untyped_table(source, None, csv)
+        counts = count_cells(table, types, user, csv.cells)
+        notes = user_notes(table, user, types, csv, files, command_line, is_csv=False)
+        remarks = [*stored_cell_notes(table, counts.columns), *notes]
     # Types that the data holder gave, or that a description beside the file states, are kept when it is written again.
     texts: dict[str, Kind] = {name: kind for name, kind in types.items() if kind is not Kind.TEXT}
     guessed = [column for column in counts.columns if column.from_text and column.kind is not Kind.TEXT]
@@ -367,7 +371,10 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
 
 
 def _lost_lines(files: Sequence[TableFile], options: CsvOptions, counts: "TableCount") -> int:
-    """Return the number of lines of the `files` that belong to no record; `options` and `counts` are of the table."""
+    """Return the number of lines of the text `files` below their headers that belong to no row of the table.
+
+    `options` say how the files are written, and `counts` has the number of rows, and of line feeds within cells.
+    """
     form = options.format_of(options.suffix_of(files[0]))
     above = options.skip_lines + (options.columns is None)
     lines = sum(max(0, _lines(file, form) - above) for file in files)

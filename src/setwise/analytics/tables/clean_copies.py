@@ -17,7 +17,7 @@ from shlex import join, quote, split
 
 from setwise.analytics.engines.csv_format import COMPRESSIONS, INVISIBLE, UTF_16, CsvFormat, codec_name
 from setwise.analytics.engines.csv_reader import SEPARATORS, CsvFile, UnreadableHeader, looks_like_row
-from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.files import CsvOptions, magic_of
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.typed_cells import BLANKS, SPACES
 from setwise.analytics.tables.decimal_marks import thousands_mark
@@ -53,9 +53,11 @@ def copy_of(file: TableFile, place: int = 0) -> str:
 def can_be_copied(file: TableFile, encoding: str) -> bool:
     """Return whether commands such as sed and awk can write a changed copy of `file`, whose text has the `encoding`.
 
-    These commands work if the file is on this machine, is not compressed, and is not in UTF-16.
+    These commands work if the file is on this machine, is not compressed, and is a text file that is not in UTF-16.
+    They would destroy a binary file such as Parquet, of which `binary_copies.py` writes copies.
     """
-    return isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
+    is_plain = isinstance(file, Path) and file.suffix.lower() not in COMPRESSIONS and codec_name(encoding) not in UTF_16
+    return is_plain and magic_of(file) is None
 
 
 def copied_file(command: str) -> str:

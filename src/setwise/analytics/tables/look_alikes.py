@@ -12,6 +12,7 @@ from unicodedata import combining
 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.tables.binary_copies import LOWER_CASE, VISIBLE_TEXT, with_changed_column
 from setwise.analytics.tables.clean_copies import with_changed_cells, with_visible_cells
 from setwise.analytics.tables.scan_notes import ScanNote
 
@@ -45,8 +46,9 @@ def look_alike_notes(
             remedy = f"TRIM({column.name}) in SQL leaves blanks out"
         else:
             copy = copy or (with_visible_cells(files[0], csv) if len(files) == 1 else "")
-            remedy = f"a copy without such characters, and without blanks around cells: {copy}"
-            remedy = remedy if copy else "take such characters out of the table"
+            mending = copy or with_changed_column(table, column.name, VISIBLE_TEXT)
+            remedy = f"a copy without such characters, and without blanks around cells: {mending}"
+            remedy = remedy if mending else "take such characters out of the table"
         first, second = _shown(column.first), _shown(column.second)
         text = f"cells of {column.name!r} have characters that are not seen, such as {first} for {second}"
         if column.values:
@@ -73,6 +75,7 @@ def _case_notes(
         copy = ""
         if len(files) == 1:
             copy = with_changed_cells(files[0], csv, column_names(table), column.name, "(?s:.+)", "m[0].lower()")
+        copy = copy or with_changed_column(table, column.name, LOWER_CASE)
         remedy = f"a copy with {column.name!r} in lower case and without blanks: {copy}"
         remedy = remedy if copy else "write each value in one way in the table"
         ways = f"in upper and lower case, such as {_shown(column.first)} and {_shown(column.second)}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.files import apply_description, files_of, magic_of
-from setwise.analytics.engines.object_store import TableFile
+from setwise.analytics.engines.object_store import TableFile, is_stored
 from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
@@ -42,6 +42,7 @@ from setwise.analytics.tables.lost_csv import (
 from setwise.analytics.tables.number_forms import NumberColumn, bounds_sentence, examples, form_note
 from setwise.analytics.tables.scan_notes import ScanNote, TableToScan, copies_note
 from setwise.analytics.tables.sniffing import guess_quote
+from setwise.analytics.tables.stored_cells import stored_cell_notes
 from setwise.analytics.tables.text_order import (
     are_in_order,
     day_of,
@@ -89,7 +90,7 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
 
     `question` is the text of the query. Only the user column and columns that `question` names are checked.
     """
-    from setwise.analytics.engines.duckdb.cell_counts import column_names, text_samples
+    from setwise.analytics.engines.duckdb.cell_counts import column_names, count_stored_cells, text_samples
     from setwise.analytics.engines.duckdb.opening import untyped_table
     from setwise.analytics.engines.duckdb.user_counts import has_rows
 
@@ -114,8 +115,10 @@ def unread_cells(table: TableToScan, question: str) -> list[ScanNote]:
     seconds = large_number_notes(raw, question, types, csv, files if is_text else ())
     asked = [name for name in named_columns(column_names(raw), question) if name != table.user]
     seconds += map(ScanNote, far_number_sentences(raw, asked, types, csv.cells, write, is_text=is_text))
-    if not is_text and not types and is_path:
-        return [*users, *seconds]
+    if not is_text:
+        seconds += stored_cell_notes(raw, count_stored_cells(raw, asked))
+    if not is_text and not types and is_path and is_stored(str(source)):
+        return [*users, *seconds]  # an object store is read once more for every look at the cells
     named = {*named_columns(column_names(raw), f"{table.user or ''} {question}")}
     samples = text_samples(raw, wanted=named.__contains__)
     if is_text:
@@ -170,6 +173,7 @@ class _ColumnScan:
         self._raw = raw
         self._table = table
         self._files = files
+        self._is_csv = bool(files) and magic_of(files[0]) is None
         self._samples = samples
         self._names = [*names]
         self._file_names = column_names(raw)  # a file of many columns has no samples of some
@@ -254,8 +258,9 @@ class _ColumnScan:
         is_number = count.kind in (Kind.INTEGER, Kind.FLOAT)
         if is_number and (form := numbers.two_marks()) is not None:
             return form_note(form, text)
-        if remedy := self._reading_remedy(count, cells, guess):
-            return ScanNote(f"{text}: {remedy}")
+        remedy, words = self._reading_remedy(count, cells, guess)
+        if remedy:
+            return ScanNote(f"{text}: {remedy}", options=tuple(words))
         sentence, copy = stored_time_sentence(
             name, cells, only_file, csv, self._file_names, is_dated=count.kind in (Kind.DATE, Kind.TIMESTAMP)
         )
@@ -284,8 +289,8 @@ class _ColumnScan:
         advice = "; setwise check shows how the file is written" if self._files else ""
         return ScanNote(f"{text}{shown}{advice}", is_unsolved=True)
 
-    def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> str:
-        """Return a phrase that names options with which more cells of a column can be read; "" if no option helps.
+    def _reading_remedy(self, count: "CellCount", cells: Sequence[str], guess: Guess) -> tuple[str, list[str]]:
+        """Return (phrase, words): options with which more cells of a column can be read; ("", []) if no option helps.
 
         - `count` has the column's name and kind, and the numbers of its filled and readable cells.
         - `cells` are sampled cells of the column, and `guess` says how they seem to be written.
@@ -293,6 +298,9 @@ class _ColumnScan:
         The phrase has up to two parts. The first part names options that read cells which the present options do not
         read. The second part names an option that takes words such as N/A for empty cells. These cells then no longer
         count as unreadable, but no answer changes: neither an unreadable nor an empty cell adds anything to an answer.
+
+        The words are those options of the first part that `setwise check` does not guess, because the table is no CSV
+        file. There are none if the cells leave a doubt about them.
         """
         name, csv, lost = count.name, self._table.csv, count.filled - count.readable
         read = replace(guess.grammar, null=csv.null)
@@ -311,6 +319,7 @@ class _ColumnScan:
 
         kind, grammar = min(remedies, key=unread)
         clauses, still_lost = [], lost
+        words: list[str] = []
         if unread((kind, grammar)) < unread(remedies[0]):
             words = [] if kind is count.kind else ["--type", f"{name}={kind}"]
             words += grammar_words(replace(grammar, null=())) if grammar is read else []
@@ -325,7 +334,7 @@ class _ColumnScan:
             options = self._table.write(grammar_words(CellGrammar(null=new_words)))
             ends = ", which changes no number of it and ends this note" if emptied == still_lost else ""
             clauses.append(f"{options} takes {number}them for empty{ends}; it also empties such cells of other columns")
-        return "; ".join(clauses)
+        return "; ".join(clauses), [] if self._is_csv or guess.other_dates else words
 
     def _lost(self, name: str, kind: Kind, grammar: CellGrammar) -> int:
         """Return how many cells of the column `name` are not empty and cannot be read as `kind`, such as a number.
@@ -364,13 +373,17 @@ class _ColumnScan:
             if wanted is Kind.DATE and any(":" in cell for cell in filled):
                 wanted = Kind.TIMESTAMP
             words = ["--type", f"{name}={wanted}"]
-            reading = f"{write([*words, *grammar_words(guess.grammar)])} reads its cells as {KIND_WORDS[wanted]}"
+            # Of a CSV file, setwise check guesses the other options; of other files it guesses none.
+            others = grammar_words(guess.grammar)
+            reading = f"{write([*words, *others])} reads its cells as {KIND_WORDS[wanted]}"
+            words += [] if self._is_csv else others
             constants_changed = "" if is_right else _with_constants(name, question, wanted, guess)
             return ScanNote(
                 f"{text}: {reading}{_other_dates(guess)}{constants_changed}",
                 mostly_unreadable=not is_right,
                 options=tuple(words),
                 compared=(name, wanted, guess.grammar),
+                is_unsolved=bool(guess.other_dates) and not self._is_csv,
             )
         days = guess_grammar({name: [day_of(cell.strip()) for cell in filled]}, grammar)
         (count,) = (each for each in self._count({**self.kinds, name: kind}, csv.cells) if each.name == name)

@@ -14,6 +14,12 @@ from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.typed_cells import DIVIDED_DIGITS
 from setwise.analytics.schema import Kind
+from setwise.analytics.tables.binary_copies import (
+    ONE_SPELLING,
+    ONE_VISIBLE_SPELLING,
+    with_changed_column,
+    without_texts,
+)
 from setwise.analytics.tables.clean_copies import with_changed_cells, without_repeated_headers
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote
 from setwise.analytics.tables.writing import NULL_WORDS
@@ -149,12 +155,13 @@ def missing_users(
         # The option --null does not name the empty text, and would also empty the cells 0 of other columns.
         emptied = [text for text in words if not text or (text in shared and any(map(str.isdecimal, text)))]
         copy = ""
+        all_words = [text for text in words if re.fullmatch(r"[\w .<>()/?#:-]*", text)]  # that a shell does not change
         if emptied and is_csv and len(files) == 1:
-            all_words = [
-                text for text in words if re.fullmatch(r"[\w .<>()/?#:-]*", text)
-            ]  # that a shell does not change
             pattern = "|".join(re.sub("[.()?]", r"[\g<0>]", text) for text in all_words)
             copy = with_changed_cells(files[0], csv, column_names(table), user, pattern, "''")
+            emptied = all_words if copy else emptied
+        if emptied and not is_csv:
+            copy = with_changed_column(table, user, without_texts(all_words))
             emptied = all_words if copy else emptied
         notes.append(_shared_words_note(user, words, counts.texts, write, copy, emptied))
     return notes
@@ -241,6 +248,9 @@ def several_spellings(
             f"m[1] or {_DIGITS_ALONE}",
             is_visible=spellings.are_hidden,
         )
+    if not options and not copy:
+        change = ONE_VISIBLE_SPELLING if spellings.are_hidden else ONE_SPELLING
+        copy = with_changed_column(table, user, change)
     are_divided = any(re.fullmatch(DIVIDED_DIGITS, text) for text in (spellings.first, spellings.second))
     remedy = f"{write(options)} reads them as one" if options else "write each user in one way in the file"
     if copy:

@@ -37,9 +37,13 @@ def ask_copies(
     - `csv` and `types` are the options with which the file was read.
     - `asked` are the words of the command line that asks again, with the path of the file.
     """
+    from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import joint_copies
     from setwise.analytics.tables.clean_copies import copied_file
 
+    files = files_of(source.partition("::")[0])
+    if files and magic_of(files[0]) is not None:
+        return _ask_binary_copies(source, notes, asked)
     every = [command for note in notes for command in note.commands]
     file = next((copied for command in every if (copied := copied_file(command))), source)
     kept: list[str] = []
@@ -51,6 +55,25 @@ def ask_copies(
         if not asking:
             return ""
         phrases.append(f"{copy.meaning}, {asking.removeprefix('or ')}" if copy.meaning else asking)
+    return "; ".join(phrases)
+
+
+def _ask_binary_copies(source: str, notes: "Sequence[ScanNote]", asked: Sequence[str]) -> str:
+    """Return a phrase with a command that copies a binary file, such as Parquet, and asks the question of the copy.
+
+    There is one command, the first of `notes`, or one for each meaning that the cells may have. The copy has the types
+    of the file, so no `setwise check` is needed. `source` is the path of the file, with ::TABLE for one in a database,
+    and `asked` are the words of the command line that asks again. Returns "" if the question cannot be asked of a copy.
+    """
+    copies = [("", note.copy_command) for note in notes if note.copy_command][:1]
+    copies = copies or [(copy.meaning, copy.command) for note in notes for copy in note.choices]
+    _, separator, table = source.partition("::")
+    phrases = []
+    for meaning, command in copies:
+        words = with_copy(asked, source, f"{split(command)[-1]}{separator}{table}")
+        if words == [*asked] or any("\n" in word for word in words):
+            return ""
+        phrases.append(f"{f'{meaning}, ' if meaning else 'or '}ask the copy with: {command} && setwise {join(words)}")
     return "; ".join(phrases)
 
 

@@ -184,7 +184,7 @@ class ClickHouseDialect(Dialect):
     def operand(self, column: Column) -> str:
         """Return a SQL expression for `column` that a filter can compare with a constant.
 
-        NaN becomes infinity, so that it exceeds every constant. -0.0 becomes 0.0. Times become nanoseconds in 128 bits,
+        NaN becomes null, and -0.0 becomes 0.0. Times become nanoseconds in 128 bits,
         because a comparison of times with different precisions can fail.
         """
         name = self.name(column.name)
@@ -193,7 +193,7 @@ class ClickHouseDialect(Dialect):
                 return self._text(column)
             case Kind.FLOAT:
                 # ClickHouse finds values of an IN list by hash, and the hashes of -0.0 and 0.0 differ.
-                return f"if(isNaN({name}), inf, toFloat64({name}) + 0.0)"
+                return f"CASE WHEN NOT isNaN({name}) THEN toFloat64({name}) + 0.0 END"
             # Converting times to a common precision fails if it overflows 64 bits.
             case Kind.INSTANT if column.native == "DateTime":
                 return f"toInt128(toUnixTimestamp({name})) * {_NANOSECONDS}"

@@ -60,6 +60,14 @@ def reaches_beyond_microseconds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind)) and kind.unit in PER_MICROSECOND
 
 
+def is_instant_in_nanoseconds(kind: pa.DataType) -> bool:
+    """Return whether the Arrow type `kind` is a timestamp with a time zone in nanoseconds.
+
+    DuckDB has few functions for such timestamps, so they are read in microseconds. Digits beyond these are dropped.
+    """
+    return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns" and kind.tz is not None
+
+
 def is_only_looked_at_for_null(kind: pa.DataType) -> bool:
     """Return whether queries only test values of the Arrow type `kind` for null, and never read them.
 
@@ -87,7 +95,7 @@ def _sound_type(name: str, kind: pa.DataType) -> pa.DataType:
         return pa.large_string()
     if is_only_looked_at_for_null(kind):
         return _THERE
-    if reaches_beyond_microseconds(kind):
+    if reaches_beyond_microseconds(kind) or is_instant_in_nanoseconds(kind):
         return pa.timestamp("us", kind.tz)
     if pa.types.is_float16(kind):
         return pa.float32()
@@ -111,6 +119,8 @@ def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
         number, most = column.cast(pa.int64()), (2**63 - 1) // factor
         within = pc.and_(pc.greater_equal(number, -most), pc.less_equal(number, most))
         return pc.multiply(pc.if_else(within, number, pa.scalar(None, pa.int64())), factor).cast(kind)
+    if is_instant_in_nanoseconds(column.type):
+        return column.cast(kind, safe=False)
     return column.cast(kind) if pa.types.is_float16(column.type) else column
 
 

@@ -31,7 +31,8 @@ class CellCount:
 
     - `from_text` says whether the source stores the column as text.
     - `filled` is the number of cells that are neither null nor a word that stands for an empty cell, such as NA.
-    - `readable` is the number of cells that can be read as `kind`.
+    - `readable` is the number of cells that can be read as `kind`. NaN cannot be read, and neither can a cell of SQLite
+      that does not fit the declared type of its column.
     - `line_feeds` is the number of line feed characters in all cells.
     """
 
@@ -168,8 +169,12 @@ def count_cells(
         }
         counted = aggregate_columns(table, connection, wanted, lambda name: counts_of[kinds.get(name, Kind.TEXT)])
         others = [name for name in schema.names if name not in texts]
+        floats = [name for name in others if schema.column(name).kind is Kind.FLOAT]
         numbers = _aggregate_columns(table, connection, others, "COUNT({})")
-        counted |= {name: (number, number, 0) for name, number in numbers.items()}
+        nans = _aggregate_columns(table, connection, floats, "COUNT(*) FILTER (isnan({}))")
+        unfit = {name: found.cells for name, found in table.unfit_cells(others).items()}
+        for name, number in numbers.items():
+            counted[name] = (number + unfit.get(name, 0), number - nans.get(name, 0), 0)
         totals = ["COUNT(*)", "NULL" if user is None else f"COUNT(DISTINCT {person})"]
         rows, users = _aggregate_row(table, connection, totals, columns=[user or schema.names[0]] if schema else None)
     counts = tuple(
@@ -199,6 +204,16 @@ def count_partly_filled(table: DuckDBTable, groups: Sequence[Sequence[str]]) -> 
     with scanning(table) as connection:
         rows, *counts = map(int, _aggregate_row(table, connection, expressions, columns=names))
     return rows, counts
+
+
+def count_stored_cells(table: DuckDBTable, names: Collection[str]) -> tuple[CellCount, ...]:
+    """Return exact counts (no noise) of the cells of the columns of `table` among `names` that are not text.
+
+    The counts are for the data holder only.
+    """
+    with scanning(table) as connection, connection.cursor() as cursor:
+        stored = [each.name for each in table.describe(cursor) if each.kind is not Kind.TEXT and each.name in names]
+    return count_cells(table, {}, None, columns=stored).columns if stored else ()
 
 
 def _guess_types(

@@ -49,7 +49,7 @@ class DuckDBDialect(Dialect):
         Kind.BOOLEAN: ("BOOLEAN",),
         Kind.DATE: ("DATE",),
         Kind.TIMESTAMP: ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
-        Kind.INSTANT: ("TIMESTAMP WITH TIME ZONE",),
+        Kind.INSTANT: ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
         Kind.IDENTIFIER: ("UUID", "BLOB", "HUGEINT", "UHUGEINT"),
     }
     materializes = True
@@ -130,7 +130,8 @@ class DuckDBDialect(Dialect):
         name = self.name(column.name)
         match column.kind:
             case Kind.INSTANT:
-                return f"CASE WHEN isfinite({name}) THEN make_timestamp(epoch_us({name})) END"
+                instant = self.operand(column)
+                return f"CASE WHEN isfinite({instant}) THEN make_timestamp(epoch_us({instant})) END"
             case Kind.TIMESTAMP:
                 return f"TRY_CAST({name} AS TIMESTAMP)"
             case _:
@@ -145,15 +146,13 @@ class DuckDBDialect(Dialect):
         return super().label_constant(column, placeholder)
 
     def operand(self, column: Column) -> str:
-        """Return a SQL expression for `column` that a filter can compare with a constant.
-
-        NaN is replaced by infinity, because constants are finite and NaN must exceed all of them. Without the
-        replacement DuckDB would skip a part of a Parquet file by its recorded maximum, which ignores NaN.
-        """
+        """Return a SQL expression for `column` that a filter can compare with a constant; NaN is null."""
         match column.kind:
             case Kind.FLOAT:
                 number = self.real(self.name(column.name))
-                return f"CASE WHEN isnan({number}) THEN CAST('inf' AS DOUBLE) ELSE {number} END"
+                return f"CASE WHEN NOT isnan({number}) THEN {number} END"
+            case Kind.INSTANT if column.native == "TIMESTAMPTZ_NS":
+                return f"TRY_CAST({self.name(column.name)} AS TIMESTAMP WITH TIME ZONE)"
             case Kind.TIMESTAMP if column.native != "TIMESTAMP":
                 return f"TRY_CAST({self.name(column.name)} AS TIMESTAMP)"
             case _:

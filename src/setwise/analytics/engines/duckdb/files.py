@@ -3,12 +3,14 @@
 DuckDB fails on a text cell that is not UTF-8, on a timestamp in milliseconds beyond the range of 64-bit microseconds
 and on a time of day beyond 24 hours, so that one row would decide whether a query is answered. It fails when a query
 reads such a cell, and also when it is the least or greatest value of a column in the file's statistics, which DuckDB
-reads to plan the query. Three rules prevent this:
+reads to plan the query. Writers leave NaN out of these statistics, from which DuckDB concludes that a column of floats
+has none: it then sums NaN as a number, or counts rows that a filter leaves out. Three rules prevent this:
 
 - A query names the columns that it needs, and DuckDB reads no others.
-- All cells of a text column are checked when the column is first read.
-- If a query needs a text column with a cell that is not UTF-8, or a column of a type on which DuckDB could fail, such
-  as timestamps in milliseconds, the files are read through Arrow instead.
+- All cells of a text column are checked when the column is first read, and all cells of a column of floats with
+  statistics.
+- If a query needs a text column with a cell that is not UTF-8, a column of floats with NaN and statistics, or a column
+  of a type on which DuckDB could fail, such as timestamps in milliseconds, the files are read through Arrow instead.
 
 DuckDB and Arrow give all columns the same types and values. Otherwise one cell that is not UTF-8, because of which the
 files are read through Arrow, would change the values of other rows.
@@ -76,7 +78,8 @@ class _ParquetFacts:
 
     - `types` maps each column to its Arrow type.
     - `int96` names the columns of 96-bit timestamps.
-    - `sound` says, for each text column checked so far, whether all its cells are valid UTF-8.
+    - `sound` says, for each column checked so far, whether DuckDB reads all its cells rightly: for a text column
+      whether they are valid UTF-8, for a column of floats whether none is NaN, or there are no statistics.
     - `rows` is the number of rows, or None until it is read.
     """
 
@@ -162,6 +165,17 @@ class ParquetFiles(DuckDBTable):
             known.rows = int((result.fetchone() or (0,))[0] or 0)
         return known.rows
 
+    def duration_units(self) -> dict[str, str]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with self.files[0].open("rb") as source:
+                schema = pq.read_schema(source)
+        except (OSError, ValueError, pa.ArrowException):
+            return {}  # the question itself is refused for it
+        return {cell.name: cell.type.unit for cell in schema if pa.types.is_duration(cell.type)}
+
     @property
     def _is_stored(self) -> bool:
         """Whether the files are in an object store, so that they are read through Arrow and not by DuckDB itself."""
@@ -186,12 +200,13 @@ class ParquetFiles(DuckDBTable):
         """Return whether Arrow must read the column `name`, because DuckDB could fail on a cell of it or misread it.
 
         `kind` is the Arrow type of the column. `columns` are the columns that a query reads. If `columns` is None, the
-        table is only described and no cell is read, so the result is False. For a text column the first call reads all
-        its cells; for other columns the type decides.
+        table is only described and no cell is read, so the result is False. For a column of text or of floats the
+        first call reads all its cells; for other columns the type decides.
         """
         import pyarrow as pa
 
         from setwise.analytics.engines.duckdb.arrow_cells import (
+            is_instant_in_nanoseconds,
             is_only_looked_at_for_null,
             is_text,
             reaches_beyond_microseconds,
@@ -199,13 +214,15 @@ class ParquetFiles(DuckDBTable):
 
         if columns is None:  # the columns are described and no cell is read
             return False
-        if is_text(kind):
+        if is_text(kind) or pa.types.is_floating(kind):
             sound = self._current_facts().sound
-            # The type of a text column does not decide, so the first call reads the whole column.
+            # The type of such a column does not decide, so the first call reads the whole column.
             if name not in sound:
-                sound[name] = all(_has_sound_text(file, name, kind) for file in self.files)
+                is_sound = _has_sound_text if is_text(kind) else _has_sound_statistics
+                sound[name] = all(is_sound(file, name, kind) for file in self.files)
             return not sound[name]
         through_arrow = reaches_beyond_microseconds(kind) or is_only_looked_at_for_null(kind)
+        through_arrow = through_arrow or is_instant_in_nanoseconds(kind)
         # DuckDB fails on a time of day beyond 24 hours. If a 96-bit timestamp is out of range, Arrow and DuckDB read
         # different times.
         return through_arrow or pa.types.is_time(kind) or name in self._current_facts().int96
@@ -339,6 +356,27 @@ def _has_sound_text(file: TableFile, name: str, kind: "pa.DataType") -> bool:
     with open_parquet(file) as opened:
         batches = opened.iter_batches(columns=[name], batch_size=2**17)
         return all(is_sound_text(stored_column(batch, name, kind)) for batch in batches)
+
+
+def _has_sound_statistics(file: TableFile, name: str, kind: "pa.DataType") -> bool:
+    """Return whether the statistics of the column `name` of floats, of Arrow type `kind`, are true of all its cells.
+
+    Statistics are the least and the greatest value in a part of the file. Writers such as pyarrow and polars leave NaN
+    out of them, and DuckDB concludes that there is none, for example that isnan(x) is always false. Statistics that
+    are missing are true as well.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    with open_parquet(file) as opened:
+        metadata = opened.metadata
+        (place,) = (place for place, leaf in enumerate(_leaves(opened)) if leaf.path == name)
+        groups = [metadata.row_group(group).column(place).statistics for group in range(metadata.num_row_groups)]
+        described = [group for group, known in enumerate(groups) if known is not None and known.has_min_max]
+        batches = opened.iter_batches(columns=[name], row_groups=described, batch_size=2**17)
+        columns = (stored_column(batch, name, kind) for batch in batches)
+        columns = (column.cast(pa.float32()) if pa.types.is_float16(kind) else column for column in columns)
+        return not any(pc.any(pc.is_nan(column)).as_py() for column in columns)
 
 
 def _path_list(files: tuple[TableFile, ...]) -> str:

@@ -2,9 +2,9 @@
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +32,22 @@ from setwise.errors import UnsuitableTable
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfitCells:
+    """Exact counts, for the data holder only, of the cells of a column that do not fit the column's declared type.
+
+    - `declared` is the declared type, such as REAL.
+    - `cells` is the number of cells that do not fit, and are therefore read as null.
+    - `filled` is the number of all cells that are not null.
+    - `texts` are some of the cells that do not fit, as text.
+    """
+
+    declared: str
+    cells: int
+    filled: int
+    texts: tuple[str, ...]
 
 
 class DuckDBTable(ABC):
@@ -77,6 +93,28 @@ class DuckDBTable(ABC):
         """
         return frozenset()
 
+    def stored_name(self) -> str:
+        """Return the quoted SQL name of a table that a database file stores, within the file; "" for everything else.
+
+        It is known after `attach`, and is "" for a view, whose cells cannot be changed.
+        """
+        return ""
+
+    def unfit_cells(self, columns: Collection[str]) -> dict[str, UnfitCells]:
+        """Return counts of the cells that do not fit the declared types of their columns, for those of `columns`.
+
+        Columns in which all cells fit are left out. Only SQLite stores such cells.
+        """
+        del columns
+        return {}
+
+    def duration_units(self) -> dict[str, str]:
+        """Return the unit (s, ms, us or ns) of each column of durations that is stored, and read, as plain integers.
+
+        Only writers of Parquet files store such columns, and note the type that the numbers had.
+        """
+        return {}
+
     @abstractmethod
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
@@ -118,9 +156,11 @@ class DatabaseTable(DuckDBTable):
         self._path = path
         self._table = table
         self._catalog = f"source {path}"  # the same for two tables of one file, which can then be joined
-        self._name = self._read = ".".join(quoted(part) for part in (self._catalog, *table.split(".")))
+        self._name = self._read = ""
+        self._place_in_file = ("", "")
         self._computed: tuple[str, ...] = ()
         self._relations: frozenset[str] = frozenset()
+        self._stored_name = ""
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach the database file to `connection`, and check that the table exists and is no view that computes.
@@ -133,21 +173,41 @@ class DatabaseTable(DuckDBTable):
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $name ORDER BY ALL",
             {"name": self._catalog},
         ).fetchall()
-        matching = [(schema, name) for schema, name in tables if self._table in (name, f"{schema}.{name}")]
-        if not matching:
-            raise _missing(
-                self._path, self._table, [n if schema == "main" else f"{schema}.{n}" for schema, n in tables]
-            )
-        main_first = sorted(matching, key=lambda each: each[0] != "main")
+        place = self._place(tables)
+        self._name = self._read = ".".join(map(quoted, (self._catalog, *place)))
+        self._place_in_file = place
         catalog = _DuckDBCatalog(connection, self._catalog)
-        self._computed = catalog.generated_columns(*main_first[0])
+        self._computed = catalog.generated_columns(*place)
         self._relations = frozenset(catalog.names)
+        if len(catalog.names) == 1:  # a view is checked together with the table below it
+            self._stored_name = ".".join(map(quoted, place))
         if self._computed:
             chosen = ", ".join(map(quoted, self.describe(connection).names))
             self._read = f"(SELECT {chosen} FROM {self._name})"
 
+    def _place(self, tables: Sequence[tuple[str, str]]) -> tuple[str, str]:
+        """Return the schema and the name of the table in the file, whose tables are `tables`, as pairs of these two.
+
+        A table may be named without its schema: it is then the one in the schema main, or the only one of its name.
+        Upper and lower case make no difference, as in DuckDB.
+        Raises: `UnsuitableTable` if there is no such table, or if several schemas other than main have one.
+        """
+        wanted = self._table.lower()
+        matching = [each for each in tables if wanted in (each[1].lower(), ".".join(each).lower())]
+        matching = [each for each in matching if each[0] == "main" or wanted == ".".join(each).lower()] or matching
+        if not matching:
+            names = [name if schema == "main" else f"{schema}.{name}" for schema, name in tables]
+            raise _missing(self._path, self._table, names)
+        if len(matching) > 1:
+            names = [f"{self._path}::{schema}.{name}" for schema, name in matching]
+            raise UnsuitableTable(f"{self._path} has several tables {self._table!r}: name {' or '.join(names)}")
+        return matching[0]
+
     def relations(self) -> frozenset[str]:
         return self._relations
+
+    def stored_name(self) -> str:
+        return self._stored_name
 
     def describe(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the stored columns of the table, which `cursor` reads from DuckDB's catalogue, as a schema.
@@ -168,8 +228,9 @@ class DatabaseTable(DuckDBTable):
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the number of rows that DuckDB's catalogue, read by `cursor`, estimates; None for a view."""
         row = cursor.execute(
-            "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND table_name = $name",
-            {"database": self._catalog, "name": self._table.split(".")[-1]},
+            "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND schema_name = $schema "
+            "AND table_name = $name",
+            {"database": self._catalog, "schema": self._place_in_file[0], "name": self._place_in_file[1]},
         ).fetchone()
         return None if row is None else int(row[0])
 
@@ -291,7 +352,8 @@ class TypedTable(DuckDBTable):
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        read = {each.name: converted_cell(quoted(each.name), each.kind, self._grammar) for each in self._converted}
+        cells = {each.name: f"CAST({quoted(each.name)} AS VARCHAR)" for each in self._converted}  # of HUGEINT as well
+        read = {each.name: converted_cell(cells[each.name], each.kind, self._grammar) for each in self._converted}
         read |= {each: null_if_word(quoted(each), _TEXT, self._grammar.null) for each in self._texts}
         relation = self._table.relation(cursor, columns, name)
         chosen = [f"{cell} AS {quoted(each)}" for each, cell in read.items() if columns is None or each in columns]
@@ -451,6 +513,8 @@ class DuckDBDerivedTable(DuckDBTable):
         return self._table.rows(cursor)
 
 
+_MOST_UNFIT_TEXTS = 2_000
+"""The most different cells that do not fit the type of their column which are shown for it."""
 BATCH_ROWS = 50_000
 """Rows of a SQLite table that are converted to one Arrow batch."""
 
@@ -474,6 +538,7 @@ class SqliteTable(DuckDBTable):
         self._path = path
         self._table = table
         self._relations: set[str] = set()
+        self._stored_name = ""
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Check that the SQLite table exists and is no view that computes values; `connection` is not used.
@@ -490,6 +555,7 @@ class SqliteTable(DuckDBTable):
             if self._table not in tables:
                 raise _missing(self._path, self._table, sorted(tables))
             self._columns_below(source, tables, "", self._table)
+            self._stored_name = quoted(self._table) if tables[self._table] is None else ""
         virtual = {
             f"main.{name}".lower() for _, name, statement in rows if str(statement)[:15].upper() == "CREATE VIRTUAL "
         }
@@ -498,6 +564,31 @@ class SqliteTable(DuckDBTable):
 
     def relations(self) -> frozenset[str]:
         return frozenset(self._relations)
+
+    def stored_name(self) -> str:
+        return self._stored_name
+
+    def unfit_cells(self, columns: Collection[str]) -> dict[str, UnfitCells]:
+        found = {}
+        with closing(self._open()) as source:
+            for column, declared in self._columns(source):
+                if column not in columns:
+                    continue
+                cell, table = quoted(column), quoted(self._table)
+                fitting = _CONVERSIONS[_affinity(declared)].format(cell)
+                filled, fit = source.execute(f"SELECT COUNT({cell}), COUNT({fitting}) FROM {table}").fetchone()
+                if filled > fit:
+                    texts = source.execute(
+                        f"SELECT DISTINCT CAST({cell} AS TEXT) FROM {table} "
+                        f"WHERE {cell} IS NOT NULL AND {fitting} IS NULL LIMIT {_MOST_UNFIT_TEXTS}"
+                    ).fetchall()
+                    found[column] = UnfitCells(
+                        declared=declared,
+                        cells=filled - fit,
+                        filled=filled,
+                        texts=tuple(text for (text,) in texts if text is not None),
+                    )
+        return found
 
     def _columns_below(
         self, source: sqlite3.Connection, views: Mapping[str, str | None], schema: str, name: str

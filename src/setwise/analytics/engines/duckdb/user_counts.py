@@ -59,11 +59,12 @@ def count_users(
     """
     with scanning(table) as connection, connection.cursor() as cursor:
         schema = table.describe(cursor)
-        is_text = schema.column(user).kind is Kind.TEXT
-        cell = filled_cell(quoted(user), grammar) if is_text else quoted(user)
-        trimmed = f"trim({cell}, {sql_text(BLANKS)})" if is_csv else cell
+        kind = schema.column(user).kind
+        cell = filled_cell(quoted(user), grammar) if kind is Kind.TEXT else quoted(user)
+        trimmed = f"trim({cell}, {sql_text(BLANKS)})" if is_csv else f"CAST({cell} AS VARCHAR)"
         listed = ", ".join(map(sql_text, ("", *words)))
-        text = f"CASE WHEN {trimmed} IN ({listed}) THEN {trimmed} END" if is_text else "NULL"
+        has_words = kind in (Kind.TEXT, Kind.INTEGER)
+        text = f"CASE WHEN {trimmed} IN ({listed}) THEN {trimmed} END" if has_words else "NULL"
         # Blank lines make rows without any value in CSV files. Other tables have none, so only one column is read.
         read = schema.names if is_csv else (user,)
         filled = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in read) if is_csv else "TRUE"
@@ -118,12 +119,14 @@ def count_country_codes(table: DuckDBTable, user: str, grammar: CellGrammar) -> 
 
 
 def median_rows(table: DuckDBTable, user: str, grammar: CellGrammar) -> int:
-    """Return the median number of rows of a user, by the text column `user` of `table`; 0 for a table without users.
+    """Return the median number of rows of a user, by the column `user` of `table`; 0 for a table without users.
 
     `grammar` lists the words for an empty cell. The number is exact, so it is only for the data holder.
     """
     with scanning(table) as connection, connection.cursor() as cursor:
-        cells = f"(SELECT {filled_cell(quoted(user), grammar)} AS cell FROM {table.relation(cursor, (user,))})"
+        is_text = table.describe(cursor).column(user).kind is Kind.TEXT
+        cell = filled_cell(quoted(user), grammar) if is_text else quoted(user)
+        cells = f"(SELECT {cell} AS cell FROM {table.relation(cursor, (user,))})"
         counts = f"(SELECT COUNT(*) AS n FROM {cells} WHERE cell IS NOT NULL GROUP BY cell)"
         row = cursor.execute(f"SELECT quantile_disc(n, 0.5) FROM {counts}").fetchone()
     return 0 if row is None or row[0] is None else int(row[0])

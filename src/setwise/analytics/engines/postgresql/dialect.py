@@ -120,6 +120,11 @@ class PostgresqlDialect(Dialect):
         name = self.name(column.name)
         return f"({name} AT TIME ZONE 'UTC')" if column.kind is Kind.INSTANT else name
 
+    def operand(self, column: Column) -> str:
+        """Return a SQL expression for `column` that a filter can compare with a constant; NaN is null."""
+        operand = super().operand(column)
+        return f"NULLIF({operand}, 'NaN')" if column.kind in (Kind.FLOAT, Kind.DECIMAL) else operand
+
     def like(self, operand: str, placeholder: str) -> str:
         return f"{operand} LIKE CAST({placeholder} AS text) ESCAPE E'\\\\'"
 

@@ -129,16 +129,15 @@ class SparkDialect(Dialect):
     def operand(self, column: Column) -> str:
         """Return a SQL expression for `column` that a filter can compare with a constant.
 
-        NaN becomes infinity, so that it exceeds every constant. -0.0 becomes 0.0.
+        NaN becomes null, and -0.0 becomes 0.0.
         """
         match column.kind:
             case Kind.TEXT:
                 return self._text(column)
             case Kind.FLOAT:
-                # Without this, Spark skips a row group of a Parquet file by its recorded maximum, which ignores NaN, or
-                # by its dictionary, in which -0.0 is not 0.0.
+                # Without + 0D, Spark skips a row group of a Parquet file by its dictionary, in which -0.0 is not 0.0.
                 number = self.real(self.name(column.name))
-                return f"CASE WHEN isnan({number}) THEN CAST('inf' AS DOUBLE) ELSE {number} + 0D END"
+                return f"CASE WHEN NOT isnan({number}) THEN {number} + 0D END"
             case _:
                 return self.name(column.name)
 
