@@ -103,7 +103,10 @@ def with_chosen_rows(answer: PrivateAnswer, *, are_wider: bool) -> PrivateAnswer
         if are_wider
         else f"so fewer than {sure} of their intervals may hold {number}"
     )
-    sentence = f"The statement chose these rows by their noisy numbers, which favours high noise, {effect}. "
+    sentence = (
+        "The statement chose these rows by their noisy numbers, so a row may be here, or missing, by noise alone; that "
+        f"favours high noise, {effect}. "
+    )
     note = _CONFIDENCE_SENTENCES.sub(sentence, answer.interval_note, count=1).strip()
     return replace(answer, interval_note=note, parts=parts)
 

@@ -72,7 +72,8 @@ def ranks_note(query: Query, choice: GroupStatistics, release: GroupRelease) -> 
     sure = f"{float(CONFIDENCE):.0%}"
     off = f"its rank is off by up to {max(ranks):,} users (with probability {sure})"
     users = _users_of_groups(query, release)
-    known = [max(0, round(number)) for number in users if number is not None]
+    is_estimated = query.domain is None and choice.discovery is None  # from weights of rounds, off by a factor of 2
+    known = [] if is_estimated else [max(0, round(number)) for number in users if number is not None]
     if len(known) == len(users) > 0:
         few, many = f"{min(known):,}", f"{max(known):,}"
         groups = "groups here have" if query.item is not None else "the table has"

@@ -254,21 +254,22 @@ def _left_out_interval(left_out: LeftOutShare) -> str:
     The text is "at most 14%" if the lower end of the interval is 0%, because this end then tells readers nothing.
     """
     text = _share_interval(left_out)
-    if not noise_may_dominate(left_out.share, (left_out.lower, left_out.upper)):
-        return f"about {text}"
-    return f"at most {text.removeprefix('0% to ')}" if text.startswith("0% to ") else text
+    if text.startswith("0% to "):
+        return f"at most {text.removeprefix('0% to ')}"
+    return text if noise_may_dominate(left_out.share, (left_out.lower, left_out.upper)) else f"about {text}"
 
 
 def _share_interval(share: LeftOutShare | ClippedShare) -> str:
     """Return a noisy share and its interval as text, such as "3.2% [2%, 5%]".
 
     The share is the part of pairs, rows or users that a bound leaves out or clips. If noise may be as large as the
-    share, only the interval is returned, such as "0% to 14%", because the share alone would mislead.
+    share, or its interval begins at 0, only the interval is returned, such as "0% to 14%", because the share alone
+    would mislead.
     """
     lower, upper = _percent(share.lower, math.floor), _percent(share.upper, math.ceil)
     # A bound is chosen because its noisy share is small, so the share tends to be too low: where the exact share was
     # 7%, readers of "0.2% [0%, 14%]" took the bound to leave out almost nothing.
-    if noise_may_dominate(share.share, (share.lower, share.upper)):
+    if lower == "0%" or noise_may_dominate(share.share, (share.lower, share.upper)):
         return f"{lower} to {upper}"
     return f"{_percent(share.share, round)} [{lower}, {upper}]"
 

@@ -263,12 +263,11 @@ def _average_advice(part: exp.Expr, whole: exp.Expr, user: str) -> str:
     The sentence says that AVG gives all users equal weight; `user` is the user column. Returns "" unless the ratio is a
     sum divided by a count, or a count of some rows divided by the count of all rows.
     """
-    # AVG has less noise than two numbers, and its interval stays within its bounds.
     counted = _condition_as_case(part) if _counts_all(whole) else None
     if counted is not None:
         return (
-            f"AVG({counted}) asks for this share itself, with less noise than a ratio of two counts: it is the mean of "
-            f"each {user}'s own share."
+            f"AVG({counted}) asks for a share itself: it is the mean of each {user}'s own share, and not the share of "
+            "all rows."
         )
     summed, divisor = _argument(part), _argument(whole)
     functions = [_function_name(each) for each in (part, whole)]

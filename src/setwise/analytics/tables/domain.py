@@ -54,6 +54,22 @@ def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEM
     return distinct
 
 
+def header_of_domain(source: str) -> str:
+    """Return the first line of the CSV file `source` of one column, which is its header and no label; else "".
+
+    The person who named the file is told, because a list without a header would lose its first label.
+    """
+    path, column = _path_and_column(source)
+    is_csv = path.suffix.lower() in CSV_SEPARATORS and path.is_file() and not description_of(path).is_file()
+    if column is not None or not is_csv:
+        return ""
+    try:
+        (file,) = open_csv([path], CsvFormat(separator=CSV_SEPARATORS[path.suffix.lower()]))
+    except (OSError, UnsuitableTable):
+        return ""
+    return file.names[0] if len(file.names) == 1 else ""
+
+
 def column_domain(engine: Engine, column: str) -> tuple[Label, ...]:
     """Return the distinct values of `column`, sorted and without nulls; the table of `engine` must be public."""
     # A histogram needs a user column, too. Any column serves, because only the labels are used.
@@ -182,7 +198,8 @@ def _lines_of(path: Path, column: str | None) -> list[str]:
 def _described_column(path: Path, column: str | None) -> list[Cell]:
     """Return the filled cells of the column `column` of the text file `path`, read as the description beside it says.
 
-    If `column` is None, the file must have only one column.
+    If `column` is None, the file must have only one column. Its first line is then a label like the others, unless the
+    file is called .csv or .tsv: `setwise check` cannot tell a header from the first of many words.
     Raises: `InvalidParameter` if the file or its description cannot be read, if the file has no such column, or if it
     has several and `column` is None.
     """
@@ -191,6 +208,8 @@ def _described_column(path: Path, column: str | None) -> list[Cell]:
         (file,) = open_csv([path], options.format_of(options.suffix_of(path)))
         name = _named_column(path, column, file.names)
         cells = [cell for batch in file.batches([name]) for cell in batch.column(0).to_pylist()]
+        if column is None and options.columns is None and path.suffix.lower() not in _TABLES:
+            cells.insert(0, name)
     except (OSError, UnsuitableTable) as error:
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read: {error}") from None
     return [cell for cell in cells if cell is not None and cell.strip() not in options.null]

@@ -168,6 +168,10 @@ def count_cells(
             for kind in {kinds.get(name, Kind.TEXT) for name in wanted}
         }
         counted = aggregate_columns(table, connection, wanted, lambda name: counts_of[kinds.get(name, Kind.TEXT)])
+        if columns is None:
+            fractions = _integers_with_fractions(table, connection, counted, kinds, types, grammar)
+            kinds |= dict.fromkeys(fractions, Kind.FLOAT)
+            counted |= {name: (counted[name][0], readable, counted[name][2]) for name, readable in fractions.items()}
         others = [name for name in schema.names if name not in texts]
         floats = [name for name in others if schema.column(name).kind is Kind.FLOAT]
         numbers = _aggregate_columns(table, connection, others, "COUNT({})")
@@ -189,6 +193,26 @@ def count_cells(
         for column, (filled, readable, line_feeds) in ((column, counted[column.name]) for column in schema)
     )
     return TableCount(rows=int(rows), columns=counts, users=None if user is None else int(users))
+
+
+def _integers_with_fractions(
+    table: DuckDBTable,
+    connection: "duckdb.DuckDBPyConnection",
+    counted: Mapping[str, Sequence[Any]],
+    kinds: Mapping[str, Kind],
+    types: Mapping[str, Kind],
+    grammar: CellGrammar,
+) -> dict[str, int]:
+    """Return the columns guessed to hold integers of which more cells can be read as fractions, with these cells.
+
+    Rain in inches is 0 in nine of ten hours, so that a sample of the column looks like integers. `counted` has the
+    number of filled and of readable cells of each column, `kinds` the guessed types, and `types` the declared ones.
+    """
+    guessed = [name for name, kind in kinds.items() if kind is Kind.INTEGER and name not in types and name in counted]
+    partly = [name for name in guessed if counted[name][1] < counted[name][0]]
+    expressions = [f"COUNT({_read('cell', Kind.FLOAT, grammar)})"]
+    as_floats = aggregate_columns(table, connection, partly, lambda _: expressions) if partly else {}
+    return {name: int(count) for name, (count,) in as_floats.items() if count > counted[name][1]}
 
 
 def count_partly_filled(table: DuckDBTable, groups: Sequence[Sequence[str]]) -> tuple[int, list[int]]:
