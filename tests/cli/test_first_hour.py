@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from setwise.cli.main import app
-from setwise.cli.output import with_option_names
+from setwise.cli.option_names import with_option_names
 
 COUNTRIES = ("NO", "SE", "DE")
 ROWS = [

@@ -23,6 +23,7 @@ from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, 
 from setwise.cli import options, output
 from setwise.cli.account_output import account_advice, another_account
 from setwise.cli.holder_notes import SeveralValues
+from setwise.cli.option_names import with_option_names
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
 from setwise.cli.refusals import no_user, refused_by_type, schema_of, table_path, with_example_bounds
@@ -538,7 +539,9 @@ top_k = command(
 histogram = command(
     "histogram", "Count the users of every item; items that are private come out when enough users have them."
 )
-STATISTIC_COMMANDS = {kind: command(kind, statistic.summary) for kind, statistic in STATISTICS.items()}
+STATISTIC_COMMANDS = {
+    kind: command(kind, with_option_names(statistic.summary)) for kind, statistic in STATISTICS.items()
+}
 """The commands that ask for one statistic, by the kind of the statistic."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from setwise.analytics.answer import UNRELIABLE_MARK, Exportable, PrivateAnswer
 from setwise.analytics.bins import period_start
+from setwise.analytics.sql.parameter_words import in_sql_words
 from setwise.mechanisms.labels import Cell, shown_cell
 from setwise.mechanisms.release import UNRELIABLE, Item, mark_reasons
 
@@ -154,7 +155,7 @@ class SqlAnswer(Exportable):
         """A few sentences about the numbers in the rows, and about the mark "unreliable" if a cell has this mark."""
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
         reasons = "" if explained else mark_reasons(self.answer.interval_note)
-        return " ".join(filter(None, (self.answer.number_sentences(), reasons, *self.notes)))
+        return in_sql_words(" ".join(filter(None, (self.answer.number_sentences(), reasons, *self.notes))))
 
     def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
         labels = [each.name for each in self.outputs if each.is_label]
