@@ -28,7 +28,7 @@ def refusal(*words: object) -> str:
     """Return the error message of a refused command."""
     done = run(*words)
     assert done.exception is not None, done.output
-    return str(done.exception)
+    return with_option_names(str(done.exception), is_sql=words[0] == "sql")
 
 
 @pytest.fixture
@@ -452,7 +452,7 @@ def test_a_refusal_names_the_gaussian_noise_that_can_be_pasted(sales, spent):
         "amount=integer",
     )
     words = (*mean, "--epsilon", 0.8, *spent)
-    refused = with_option_names(refusal(*words, "--counts", "laplace"))
+    refused = refusal(*words, "--counts", "laplace")
     assert "times what is left" not in refused
     found = re.search(r"it would fit with an epsilon of ([\d.]+), or with Gaussian noise: add (--counts .*)$", refused)
     assert found is not None, refused

@@ -506,6 +506,10 @@ def test_the_picture_has_lines_with_bands(opened, tmp_path, items):
     picture = series.view().picture()
     visible = [axes for axes in picture.figure.axes if axes.get_visible()]
     assert len(visible) == (1 if items == 2 else items)
+    picture.figure.canvas.draw()
+    for axes in visible:  # of 13 panels, 12 had no dates
+        dates = [label for label in axes.get_xticklabels() if label.get_visible() and label.get_text()]
+        assert dates
     assert sum(len(axes.lines) for axes in visible) == sum(len(axes.collections) for axes in visible) == items
     if items == 2:
         legend = visible[0].get_legend()

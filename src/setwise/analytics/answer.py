@@ -205,10 +205,12 @@ class PrivateAnswer(Exportable):
     def closing_lines(self) -> list[str]:
         """Return the lines below a printed answer.
 
-        The first line says which rows and groups of a user the numbers leave out, if any. The last line says why the
-        list of items ends where it does, and what the answer cost as an (epsilon, delta).
+        The first line says which rows and groups of a user the numbers leave out, if any, or that there are no numbers.
+        The last line says why the list of items ends where it does, and what the answer cost as an (epsilon, delta).
         """
         bounds = [self.brief or self.left_out] if self.left_out else []
+        if not self.items:
+            bounds = [self.number_sentences()]
         return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
 
     @property
@@ -222,8 +224,12 @@ class PrivateAnswer(Exportable):
 
         They are shown in place of the fields `measure`, `left_out` and `interval_note`, which say the same at more
         length. What is left out is taken from the one-sentence field `brief`. An answer that an earlier version of the
-        program stored has no `brief`, so its `left_out` is shown whole.
+        program stored has no `brief`, so its `left_out` is shown whole. An answer without items has no numbers, so the
+        sentences say only this, and how large hidden groups may be.
         """
+        if not self.items:
+            version = f"Version {self.version} of the table." if self.version else ""
+            return " ".join(filter(None, ("No group was shown.", self.hidden, version)))
         if self.parts and self.brief:  # which then has the sentences of every part
             return self.brief
         counted = "" if self.statistics else self.heading

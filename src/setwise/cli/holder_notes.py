@@ -57,7 +57,16 @@ _VALUED = frozenset(
 )
 """The options, with a value, that say how a file is written."""
 _ABOUT_FILES = (
-    *("--type", "setwise check", "--separator", "--skip-lines", "--date-format", "DATE_TRUNC"),
+    *(
+        "types = {",
+        "skip_lines = N",
+        "--type",
+        "setwise check",
+        "--separator",
+        "--skip-lines",
+        "--date-format",
+        "DATE_TRUNC",
+    ),
     "the table has no column",
 )
 """Words of refusals that the right reading of a file may settle."""

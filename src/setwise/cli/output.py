@@ -220,7 +220,7 @@ def show_answer(
         )
         console.print(f"bounds   {bounds}", markup=False, highlight=False, style="dim")
     is_sql = not isinstance(answer, PrivateAnswer)
-    advice = "" if isinstance(answer, PrivateAnswer) else answer.advice
+    advice = "" if isinstance(answer, PrivateAnswer) or not len(answer) else answer.advice
     notes = _notes(
         private, status, answer.summary, advice, is_sql=is_sql, allowed=allowed, stored=stored, details=details
     )

@@ -153,6 +153,13 @@ class SqlAnswer(Exportable):
     @property
     def summary(self) -> str:
         """A few sentences about the numbers in the rows, and about the mark "unreliable" if a cell has this mark."""
+        if not self.rows:
+            kept = f"The statement keeps none of the {len(self.answer):,} released groups."
+            return (
+                " ".join(filter(None, (kept, self.answer.hidden)))
+                if len(self.answer)
+                else self.answer.number_sentences()
+            )
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
         reasons = "" if explained else mark_reasons(self.answer.interval_note)
         return in_sql_words(" ".join(filter(None, (self.answer.number_sentences(), reasons, *self.notes))))
@@ -255,6 +262,8 @@ class SqlAnswer(Exportable):
         notes = [*self.notes, *filter(None, [self.advice])]
         if self.computed is None:
             return "\n".join([str(self.answer), *notes])
+        if not self.computed:
+            return "\n".join([self.summary, *self.answer.closing_lines()[-1:]])
         lines = [", ".join(f"{name} {_cell_text(cell)}" for name, cell in row.items()) for row in self.computed]
         return "\n".join([*lines, *self.answer.closing_lines(), *notes])
 
