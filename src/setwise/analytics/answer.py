@@ -57,12 +57,21 @@ class Exportable(ABC):
         description is a text that says what the numbers measure, such as "users".
         """
 
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """Sentences on what the numbers and intervals mean, and on the mark "unreliable" if a number has it."""
+
     @abstractmethod
     def unreliable_columns(self) -> list[list[str]]:
         """Return, for each row of the answer, the names of the columns whose number in that row may be mostly noise.
 
         Rows and names are in the order of the answer. A row in which no number may be mostly noise has an empty list.
         """
+
+    def unreliable_cells(self) -> list[tuple[int, str]]:
+        """Return a pair (row, column) for each number that may be mostly noise, with rows counted from 0."""
+        return [(row, name) for row, names in enumerate(self.unreliable_columns()) for name in names]
 
     def row_measures(self) -> list[str]:
         """Return a text for each row of the answer: what its numbers measure, and which of them may be mostly noise."""
@@ -93,15 +102,25 @@ class Exportable(ABC):
         return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return the answer's columns as a pandas frame, or raise `MissingExtra` if pandas is not installed."""
+        """Return the answer's columns as a pandas frame, or raise `MissingExtra` if pandas is not installed.
+
+        `frame.attrs["unreliable"]` has the places of the numbers that may be mostly noise, each as a pair (row, column)
+        such as (3, "mean_age"), with rows counted from 0; `frame.attrs["notes"]` has the sentences about the numbers.
+        """
         try:
             import pandas as pd
         except ImportError:
             raise MissingExtra("pandas is not installed: pip install 'setwise[frames]'") from None
-        return pd.DataFrame(self.to_arrow().to_pandas())
+        frame = pd.DataFrame(self.to_arrow().to_pandas())
+        frame.attrs["unreliable"] = self.unreliable_cells()
+        frame.attrs["notes"] = self.summary
+        return frame
 
     def to_polars(self) -> "polars.DataFrame":
-        """Return the answer's columns as a Polars frame, or raise `MissingExtra` if Polars is not installed."""
+        """Return the answer's columns as a Polars frame, or raise `MissingExtra` if Polars is not installed.
+
+        Polars frames have no place for marks: `unreliable_cells` says which numbers may be mostly noise.
+        """
         try:
             import polars as pl
         except ImportError:

@@ -47,6 +47,12 @@ UNCLEAR = (
 )
 """The sentence below an answer with a mean or sum that is marked unreliable because its found bounds may be noise."""
 
+FEW_USERS = (
+    "The statistics of a group are marked unreliable if its number of users may be as small as 1: they may then be "
+    "those of a group that only luck has shown."
+)
+"""The sentence below an answer with a group whose number of users has an interval that reaches down to 1 or 0."""
+
 AT_BOUND = (
     "A mean at one of its clipping bounds is marked unreliable: noise or values beyond the bound may have put it there."
 )
@@ -68,7 +74,7 @@ def mark_reasons(interval_note: str) -> str:
     be as large as the value.
     """
     interval_note = interval_note.replace("--low and --high", "low and high")
-    reasons = (UNRELIABLE, AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE)
+    reasons = (UNRELIABLE, FEW_USERS, AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE)
     return " ".join(reason for reason in reasons if reason in interval_note) or UNRELIABLE
 
 
