@@ -38,7 +38,7 @@ COMMANDS = {
     "stddev": ("ask:stddev", "Find the standard deviation of a column over rows."),
     "sql": ("ask:sql", "Ask in SQL, privately."),
     "check": ("tables:check", "Show the holder of a file how to read it."),
-    "live": ("live:live_app", "Count users over a year from one charge."),
+    "live": ("live:live_app", "Count users so far over a year, from one charge."),
     "run": ("report:run", "Ask the questions of a report under one budget."),
     "prepare": ("tables:prepare", "Bound contributions once, for quick questions."),
     "compose": ("compose:compose", "Say what a set of uses adds up to."),
