@@ -322,7 +322,7 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
             if another is None:
                 raise
             name, command = another
-            message = f"{error}; this opens another account: {command}"
+            message = f"{error}; answers stored under their keys stay free, and this opens another account: {command}"
             raise BudgetExhausted(message).proposing({"account": name}) from None
         except InvalidParameter as error:
             if not error.needed_dataset:
