@@ -72,7 +72,7 @@ def draw_series(view: "SeriesView") -> Picture:
             axes.set_title(short_label(str(line.item)), fontsize=9, loc="left")
             axes.tick_params(axis="x", labelbottom=True)  # every panel has its dates, not only those of the last row
             shown = days[:: -(-len(days) // _MOST_DATES)]
-            axes.set_xticks(shown, [str(day) for day in shown])  # type: ignore[arg-type]
+            axes.set_xticks(shown, [str(day) for day in shown])
         for axes in list(grid.flat)[len(lines) :]:
             axes.set_visible(False)
     figure.suptitle(title, fontsize=_TITLE_SIZE, x=0.01, ha="left")

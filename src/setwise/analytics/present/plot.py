@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.promises import rounded_up
 from setwise.analytics.present.palette import BLUE, SKY_BLUE
@@ -409,7 +409,7 @@ def text_width(text: str, size: float) -> float:
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
-    renderer = RendererAgg(1, 1, _RESOLUTION)
+    renderer: Any = RendererAgg(1, 1, _RESOLUTION)  # type: ignore[no-untyped-call]
     width, _, _ = renderer.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
     return float(width) / _RESOLUTION
 
