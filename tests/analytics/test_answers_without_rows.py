@@ -49,3 +49,6 @@ def test_a_condition_that_no_released_row_meets(session):
     assert "The statement keeps none of the 2 released groups." in answer.summary
     assert "The statement keeps none" in str(answer)
     assert "interval" not in answer.summary
+    page = answer._repr_html_()
+    assert "The statement keeps none" in page
+    assert "interval holds" not in page

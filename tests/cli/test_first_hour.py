@@ -296,7 +296,7 @@ def test_words_for_empty_cells_that_are_given_are_not_advised_again(folder):
 def test_an_accuracy_without_a_bound_on_groups_names_the_option(sales):
     text = "SELECT country, COUNT(*) AS n FROM sales GROUP BY country"
     asked = ("sql", text, "--table", f"sales={sales}", "--user", "user", "--within", "50")
-    assert ", with contributions = 1; write: SELECT country, COUNT(*, " in refusal(*asked)
+    assert ", with --contributions 1; write: SELECT country, COUNT(*, " in refusal(*asked)
 
 
 @pytest.mark.parametrize("comment", ["-- how many", "--how many"])

@@ -63,13 +63,13 @@ def columns_html(
 
     - `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells are marked.
     - `keys` names the columns of group keys, whose numbers (years, identifiers) get no separators.
-    - `notes` are further sentences below the table.
+    - `notes` are further sentences below the table; of a table without rows, they are the only ones.
 
     Only the first 100 rows (`MOST_ROWS`) are shown.
     """
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
-    words = answer.number_sentences()
-    if answer.items:
+    words = answer.number_sentences() if not answer.items else " ".join(notes)
+    if unreliable:
         words = " ".join((f"{answer.measure}.", answer.left_out, answer.interval_note, *notes))
     rows = ""
     for place, line in enumerate(zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)):

@@ -256,7 +256,8 @@ class SqlAnswer(Exportable):
         from setwise.analytics.present.html import columns_html
 
         keys = [output.name for output in self.outputs if output.is_label]
-        return columns_html(self.by_column(), self.answer, self.unreliable_columns(), keys, self.notes)
+        notes = self.notes if self.rows else (self.summary,)
+        return columns_html(self.by_column(), self.answer, self.unreliable_columns(), keys, notes)
 
     def __str__(self) -> str:
         notes = [*self.notes, *filter(None, [self.advice])]
