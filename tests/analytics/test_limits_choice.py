@@ -105,7 +105,9 @@ def test_a_hint_names_only_parameters_that_would_show_a_group():
     lead, *remedies = (int(number.replace(",", "")) for number in re.findall(r"at least ([\d,]*\d)", anything))
     condition = f"if its count is at least {lead:,} above that of rank 1,001, or "
     assert anything.startswith(f"an item is shown with probability 95% {condition}")
-    named = "with per_item = 16, in SQL COUNT(*, contribution_bounds_per_group => (0, 16)) (at most 16 rows of a user"
+    named = (
+        "with per_item = 16, or in SQL COUNT(*, contribution_bounds_per_group => (0, 16)) (at most 16 rows of a user"
+    )
     assert named in anything, "the hint named neither an option nor a clause"
     assert "so its count may be lower" in anything, "a lower limit lowers the counts as well"
     assert "contributions =" not in anything, "how much lower counts become with fewer groups of a user is not known"
@@ -115,8 +117,20 @@ def test_a_hint_names_only_parameters_that_would_show_a_group():
     assert f"{min(remedies):,} with" in reachable
     assert f"{max(remedies):,} with" not in reachable
     nothing = suggest_parameters(query, total, largest=10)
-    assert nothing.endswith("; if the list of groups is public, state it as the domain: every group is then shown")
+    assert "domain" not in nothing, "10 random groups at 0 would be shown"
+    public = "; if the list of groups is public, state it as the domain: the 10 with the highest noisy counts"
+    assert f"{public} are then shown" in suggest_parameters(query, total, largest=10_000)
+    every = suggest_parameters(Query.histogram(item="dest", contributions=2), total)
+    assert every.endswith("state it as the domain: every group is then shown")
     assert " with " not in nothing.partition(" if its count")[2]
+
+
+def test_a_hint_for_counts_of_users_names_no_limit_on_rows():
+    """It said "contributions = 8 and per_item = 1, in SQL COUNT(*, contribution_bounds_per_group => (0, 1))"."""
+    query = Query.top_k(item="title", k=10, contributions=2, per_item=1)
+    hint = suggest_parameters(query, Total(epsilon=1, delta=1e-6), found=True)
+    assert "contributions = 2" in hint
+    assert "per_item" not in hint
 
 
 @pytest.mark.parametrize("found", [False, True])
@@ -124,7 +138,7 @@ def test_a_larger_epsilon_is_suggested_with_the_limits_that_its_forecast_is_for(
     """A limit that was found at epsilon 1 became a wider one at 5, whose threshold was ten times the forecast."""
     query, total = Query.top_k(item="title", k=10, contributions=2, per_item=2), Total(epsilon=1, delta=1e-6)
     hint = suggest_parameters(query, total, found=found)
-    limits = "with epsilon = 2, contributions = 2 and per_item = 2, in SQL COUNT(*, contribution_bounds_per_group"
+    limits = "with epsilon = 2, contributions = 2 and per_item = 2, or in SQL COUNT(*, contribution_bounds_per_group"
     assert (limits in hint) == found
     forecast = int(re.search(r"at least (\d+) with epsilon = 2", hint)[1])
     planned = plan_query(query, replace(total, epsilon=2), "user", SCHEMA, None).plan.error

@@ -61,7 +61,7 @@ def test_each_column_of_numbers_has_a_panel(planes, tmp_path):
     assert [axes.get_xlabel() for axes in panels] == ["percent", "planes"]
     assert [bar.get_width() for bar in panels[1].patches] == [row["planes"]["value"] for row in result.rows]
     assert labels(panels[1]) == ["BB", "DD", "AA"]
-    assert panels[0].get_title().startswith("percent and planes\nepsilon 20")
+    assert panels[0].figure.get_suptitle().startswith("percent and planes\nepsilon 20")
     both = planes.sql("SELECT month, COUNT(DISTINCT plane) AS n, AVG(late) AS m FROM source GROUP BY month", **BUDGET)
     assert [axes.get_ylabel() for axes in both.plot().figure.axes] == ["n", "m"]
     drawn = both.answer.plot().figure.axes

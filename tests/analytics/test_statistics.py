@@ -132,7 +132,7 @@ def test_one_discovery_serves_several_statistics(shop):
         (
             lambda shop: shop.ask(Query.mean(value="age", low=0, high=9, item="shop"), Total(epsilon=1, delta=1e-6)),
             InvalidParameter,
-            r"contributions auto \(max_groups_contributed in SQL\)",
+            r"contributions = auto, or in SQL max_groups_contributed = auto",
         ),
         (lambda shop: shop.quantile(value="age", low=0, high=10**6, step=1, epsilon=1), InvalidParameter, "steps"),
         (

@@ -8,14 +8,18 @@ import csv
 import io
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 import setwise
 from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.planning.expected_error import releases_of, reliability_note, with_reliability
+from setwise.analytics.sql.parameter_words import in_sql_words
+from setwise.analytics.sql.parser import parse_sql
 from setwise.analytics.statistics import Count, Distinct, Mean, Sum
-from setwise.mechanisms.release import AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE, UNRELIABLE, Estimate, Item
+from setwise.mechanisms.release import AT_BOUND, FEW_USERS, UNCLEAR, UNCLEAR_QUANTILE, UNRELIABLE, Estimate, Item
 from setwise.reports.outputs import rows_of
 
 USERS = 4000
@@ -141,7 +145,7 @@ def test_a_quantile_whose_found_bounds_are_noise_is_marked(flights):
         answer = flights.sql(text, epsilon=1)
         names = [name for name in answer.columns if name.startswith("m")]
         assert set(names) <= set(answer.unreliable_columns()[0]), str(answer)
-        assert UNCLEAR_QUANTILE in answer.summary
+        assert in_sql_words(UNCLEAR_QUANTILE) in answer.summary
     quantile = flights.quantile(value="delay", at=0.5, epsilon=20)
     assert not any(quantile.unreliable_columns())
     assert UNCLEAR_QUANTILE not in quantile.summary
@@ -172,14 +176,14 @@ def test_each_mark_has_its_own_reason(flights, few):
     ):
         unclear = ask(few, epsilon=0.1)
         assert any(unclear.unreliable_columns())
-        assert UNCLEAR in unclear.summary
+        assert UNCLEAR in unclear.summary or in_sql_words(UNCLEAR) in unclear.summary
         assert UNCLEAR not in ask(flights, epsilon=20).summary
     precise = flights.mean(value="delay", epsilon=20)
     marked_item = replace(precise.items[0], estimates=(replace(precise.items[0].estimates[0], unreliable=True),))
     answer = replace(precise, items=(marked_item,), interval_note=f"{precise.interval_note} {UNCLEAR}")
     assert UNCLEAR in answer.summary
     assert UNRELIABLE not in answer.summary
-    assert "--low and --high" in UNCLEAR
+    assert "low and high" in UNCLEAR
     assert "contribution_bounds_per_group => (low, high)" in UNCLEAR
 
 
@@ -263,3 +267,31 @@ def test_counts_and_sums_of_positive_numbers_are_never_negative():
         lower, upper = cell["interval"]
         assert 0 <= lower <= cell["value"] <= upper
         assert upper > 500, "an interval 0 .. 0 would state that the exact number is 0"
+
+
+def test_the_statistics_of_a_group_that_may_have_one_user_are_marked():
+    """YV: 60 planes in [1, 72], and a mean delay of 121.49 in [60.12, 180] without a mark."""
+    asked = "SELECT carrier, COUNT(DISTINCT plane) AS n, AVG(delay, contribution_bounds_per_group => (0, 200)) AS m"
+    query = parse_sql(f"{asked} FROM flights GROUP BY carrier", user="plane").cores[0].query
+    kinds = [statistic.kind for statistic in query.statistics]
+    drawn = {"count": Estimate(value=60, interval=(1, 72)), "mean": Estimate(value=60.5, interval=(50, 70))}
+    clear = {**drawn, "count": Estimate(value=60, interval=(48, 72))}
+    choice = SimpleNamespace(statistics=releases_of(query.statistics))
+    rows = [tuple(each[kind] for kind in kinds) for each in (drawn, clear)]
+    groups = with_reliability(query, choice, SimpleNamespace(estimates=rows, users=[None, None]))
+    marks = [dict(zip(kinds, (estimate.unreliable for estimate in group), strict=True)) for group in groups]
+    assert marks == [{"count": False, "mean": True}, {"count": False, "mean": False}]
+    items = [Item(label=name, estimates=group) for name, group in zip("YA", groups, strict=True)]
+    assert reliability_note(query, items) == FEW_USERS
+    assert reliability_note(query, items[1:]) == ""
+
+
+def test_frames_carry_the_marks_beside_unchanged_columns(marked, few):
+    frame = marked.to_pandas()
+    assert list(frame.columns) == ["item", "count", "lower", "upper", "noisy"]
+    assert frame.attrs["unreliable"] == [(1, "count")]
+    assert frame[["item", "count"]].attrs["unreliable"] == [(1, "count")]
+    assert UNRELIABLE in frame.attrs["notes"]
+    answer = few.sql("SELECT COUNT(*) AS n FROM flights", epsilon=0.01)
+    marks = [(row, name) for row, names in enumerate(answer.unreliable_columns()) for name in names]
+    assert answer.to_pandas().attrs["unreliable"] == answer.unreliable_cells() == marks

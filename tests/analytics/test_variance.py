@@ -130,7 +130,7 @@ def test_declared_rows_of_a_user_take_the_place_of_a_search(skewed):
 
 def test_guarantees_of_single_mechanisms_leave_nothing_for_a_search(skewed):
     query = Query.from_dict({"kind": "stddev", "value": "x", "low": 0, "high": 100})
-    with setwise.open(skewed, user="who", name="t") as session, pytest.raises(InvalidParameter, match="--per-user 5"):
+    with setwise.open(skewed, user="who", name="t") as session, pytest.raises(InvalidParameter, match="per_user = 5"):
         session.preview(query, Draws(counts="pure:0.1"))
 
 

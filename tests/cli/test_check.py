@@ -224,3 +224,13 @@ def test_several_blanks_between_cells_have_a_command(tmp_path: Path):
     assert (tmp_path / "visits.clean.csv").read_text().splitlines()[2] == "u1 Oslo 1"
     for command in commands:
         assert CliRunner().invoke(app, shlex.split(command.removeprefix("setwise "))).exit_code == 0
+
+
+def test_files_that_differ_by_their_ending_get_different_names_in_a_catalog(setwise, tmp_path):
+    """`u.user` and `u.data` were both `[tables.u]`."""
+    proposed = []
+    for name in ("u.user", "u.data", "visits.csv"):
+        (tmp_path / name).write_text("id\tage\n" + "".join(f"{n}\t{n % 50}\n" for n in range(30)))
+        entry = setwise("check", tmp_path / name, "--catalog", "--separator", "tab", "--format", "tsv").stdout
+        proposed.append(entry.splitlines()[0])
+    assert proposed == ["[tables.u_user]", "[tables.u_data]", "[tables.visits]"]

@@ -129,3 +129,34 @@ def test_a_ledger_of_the_environment_is_not_named_again(monkeypatch):
         assert with_usable_addresses(message).endswith("--epsilon 1 --delta 1e-6")
     finally:
         refusals.command_words.reset(token)
+
+
+@pytest.mark.parametrize(("spent", "proposed"), [(0, "1"), (0.6, "0.4")])
+def test_a_question_without_an_epsilon_is_told_one_that_fits(setwise, visits, tmp_path, spent, proposed):  # noqa: F811
+    """It said "say what to draw from the account: discover, counts, or both", which this account does not have."""
+    paid = ("--user", "who", "--account", "ada", "--ledger", tmp_path / "l.db")
+    assert setwise("ledger", "open", "ada", "--filter", "--epsilon", "1", "--delta", "1e-6", *paid[-2:]).returncode == 0
+    if spent:
+        assert setwise("count", visits, "--epsilon", spent, *paid).returncode == 0
+    for asked in (["sql", "SELECT COUNT(*) AS n FROM t", "--table", f"t={visits}"], ["count", visits]):
+        refused = setwise(*asked, *paid)
+        assert refused.returncode == 2
+        assert "discover" not in refused.stderr
+        assert f"--epsilon {proposed}; ask again with: setwise {asked[0]} " in refused.stderr
+
+
+def test_an_empty_account_of_a_year_names_what_stays_free_and_another_account(setwise, visits, tmp_path):  # noqa: F811
+    """It ended with "cannot pay for this until year 2026 ends: nothing is left", and its bar still had a full block."""
+    ledger = ("--ledger", tmp_path / "l.db")
+    paid = ("--user", "who", "--account", "ada", "--epsilon", "1", *ledger)
+    opening = ("ledger", "open", "ada", "--filter", "--epsilon", "1", "--delta", "1e-6", "--period", "year", *ledger)
+    assert setwise(*opening).returncode == 0
+    assert setwise("count", visits, *paid).returncode == 0
+    refused = setwise("count", visits, *paid)
+    assert refused.returncode == 3
+    assert "answers stored under their keys stay free" in refused.stderr
+    assert "setwise ledger open ada-2 --filter --epsilon 1 --delta 1e-06" in refused.stderr
+    assert "--period year" in refused.stderr
+    balance = setwise("ledger", "show", "ada", *ledger).stdout
+    assert "epsilon 0 of 1 left" in balance
+    assert not set("█#") & set(balance)

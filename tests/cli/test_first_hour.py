@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from setwise.cli.main import app
-from setwise.cli.output import with_option_names
+from setwise.cli.option_names import with_option_names
 
 COUNTRIES = ("NO", "SE", "DE")
 ROWS = [
@@ -28,7 +28,7 @@ def refusal(*words: object) -> str:
     """Return the error message of a refused command."""
     done = run(*words)
     assert done.exception is not None, done.output
-    return str(done.exception)
+    return with_option_names(str(done.exception), is_sql=words[0] == "sql")
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def test_words_for_empty_cells_that_are_given_are_not_advised_again(folder):
 def test_an_accuracy_without_a_bound_on_groups_names_the_option(sales):
     text = "SELECT country, COUNT(*) AS n FROM sales GROUP BY country"
     asked = ("sql", text, "--table", f"sales={sales}", "--user", "user", "--within", "50")
-    assert ", with contributions = 1; write: SELECT country, COUNT(*, " in refusal(*asked)
+    assert ", with --contributions 1; write: SELECT country, COUNT(*, " in refusal(*asked)
 
 
 @pytest.mark.parametrize("comment", ["-- how many", "--how many"])
@@ -452,7 +452,7 @@ def test_a_refusal_names_the_gaussian_noise_that_can_be_pasted(sales, spent):
         "amount=integer",
     )
     words = (*mean, "--epsilon", 0.8, *spent)
-    refused = with_option_names(refusal(*words, "--counts", "laplace"))
+    refused = refusal(*words, "--counts", "laplace")
     assert "times what is left" not in refused
     found = re.search(r"it would fit with an epsilon of ([\d.]+), or with Gaussian noise: add (--counts .*)$", refused)
     assert found is not None, refused

@@ -205,3 +205,22 @@ def test_a_series_that_an_account_pays_for_shuts_out_no_account(live, setwise):
     setwise("ledger", "open", "ann", "--filter", "--epsilon", "9", "--delta", "1e-5")
     assert live(*OPEN, "--account", "ann").stderr == ""
     assert setwise("count", "events.csv", "--user", "user", "--epsilon", "0.1", "--account", "ann").returncode == 0
+
+
+def test_a_series_cannot_count_the_active_users_of_months_and_says_how_to_ask(setwise, tmp_path):
+    """Neither the help nor the refusal of `--unit "who,at by month"` said what is possible."""
+    path = tmp_path / "events.csv"
+    path.write_text("who,title,at\n" + "".join(f"u{n},t,2026-01-0{1 + n % 9}\n" for n in range(40)))
+    opening = (path, "--user", "who", "--item", "title", "--at", "at", "--every", "month", "--start", "2026-01-01")
+    budget = ("--periods", "3", "--contributions", "1", "--epsilon", "1", "--delta", "1e-6", "--preview")
+    ledger = ("--ledger", tmp_path / "l.db", "--unit", "who,at by month")
+    refused = setwise("live", "open", "reach", *opening, *budget, *ledger)
+    assert refused.returncode == 2
+    statement = "SELECT DATE_TRUNC('month', at) AS month, COUNT(DISTINCT who) AS users FROM table GROUP BY month"
+    assert statement in refused.stderr
+    asked = statement.replace("FROM table", "FROM events")
+    done = setwise("sql", asked, "--table", f"events={path}", "--user", "who", "--epsilon", "5")
+    assert done.returncode == 0, done.stderr
+    described = " ".join(setwise("live", "--help").stdout.split())
+    assert "users so far" in described
+    assert "setwise sql" in described

@@ -8,6 +8,7 @@ import stat
 import xml.etree.ElementTree
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import numpy as np
@@ -27,9 +28,11 @@ from setwise.errors import (
     UnknownName,
 )
 from setwise.ledger.ledger import Ledger
+from setwise.live.release import Released
 from setwise.live.series import find_live, list_live, open_live
 from setwise.live.states.base import join_batches
 from setwise.live.states.connect import open_state
+from setwise.live.view import view_of
 
 
 def stop(*_, **__):
@@ -506,6 +509,10 @@ def test_the_picture_has_lines_with_bands(opened, tmp_path, items):
     picture = series.view().picture()
     visible = [axes for axes in picture.figure.axes if axes.get_visible()]
     assert len(visible) == (1 if items == 2 else items)
+    picture.figure.canvas.draw()
+    for axes in visible:  # of 13 panels, 12 had no dates
+        dates = [label for label in axes.get_xticklabels() if label.get_visible() and label.get_text()]
+        assert dates
     assert sum(len(axes.lines) for axes in visible) == sum(len(axes.collections) for axes in visible) == items
     if items == 2:
         legend = visible[0].get_legend()
@@ -548,3 +555,18 @@ def test_a_series_reads_its_table_from_a_file(ledger, tmp_path):
     )  # fmt: skip
     assert find_live(ledger, "reach").update(today=TODAY) == (day(0), day(1), day(2))
     assert counted(series) == {"x": [1, 1, 0]}
+
+
+def test_no_interval_claims_that_nobody_was_counted():
+    """A window of one period showed `0 [0, 0]` where 6 users were counted: noise below its radius had been cut at 0."""
+    terms = SimpleNamespace(name="s", every="week", unit="user", periods=1, shape=str, is_bounded=lambda: False)
+    released = Released(labels=("a", "b"), noisy=np.array([[-40], [12]]), periods=(day(0),), shown_from=(0, 0))
+    totals = SimpleNamespace(
+        failure=None,
+        uses=tuple,
+        estimates=lambda noisy, _: noisy.astype(float),
+        intervals=lambda noisy, *_: (noisy - 30.0, noisy + 30.0),
+    )
+    view = view_of(terms, totals, released, epsilon=None, delta=0, window=1)
+    assert [line.values for line in view.lines] == [(0,), (12,)]
+    assert [line.intervals for line in view.lines] == [((0, 30),), ((0, 42),)]

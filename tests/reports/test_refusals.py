@@ -55,3 +55,28 @@ def test_a_second_run_says_that_nothing_was_charged(folder, monkeypatch, capsys)
     _, out, _ = call(monkeypatch, capsys, "--key", "k1")
     assert "nothing was charged now, and the answers stored under the key 'k1' are shown" in out
     assert "nothing was charged" not in call(monkeypatch, capsys, "--key", "k2")[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("FROM people JOIN visits USING (user_id)", "FROM visits JOIN people USING (user_id)"),
+        (
+            "FROM people p JOIN visits v ON p.user_id = v.user_id",
+            "FROM visits v JOIN people p ON p.user_id = v.user_id",
+        ),
+    ],
+)
+def test_a_join_that_begins_with_the_other_table_ends_with_the_statement(asked, written, folder, monkeypatch, capsys):
+    """It said "'occupations' asks the table 'users', and the report is on 'u'", and no way out."""
+    people = "user_id,city\n" + "".join(f"{user},c{user % 3}\n" for user in range(100))
+    (folder / "people.csv").write_text(people)
+    select = "SELECT city, COUNT(DISTINCT user_id) AS n {} GROUP BY city"
+    text = REPORT.replace("epsilon = 1.0", 'private = {people = "people.csv"}\nepsilon = 1.0')
+    question = '\n[[questions]]\nname = "cities"\nsql = "' + select.format(asked) + '"\n'
+    if "p.user_id" in asked:
+        question = question.replace("DISTINCT user_id", "DISTINCT v.user_id")
+    (folder / "weekly.toml").write_text(text + question)
+    code, _, err = call(monkeypatch, capsys, "--preview")
+    assert code == 2
+    assert written in err.partition("; write: ")[2], err

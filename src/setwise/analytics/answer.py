@@ -57,12 +57,21 @@ class Exportable(ABC):
         description is a text that says what the numbers measure, such as "users".
         """
 
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """Sentences on what the numbers and intervals mean, and on the mark "unreliable" if a number has it."""
+
     @abstractmethod
     def unreliable_columns(self) -> list[list[str]]:
         """Return, for each row of the answer, the names of the columns whose number in that row may be mostly noise.
 
         Rows and names are in the order of the answer. A row in which no number may be mostly noise has an empty list.
         """
+
+    def unreliable_cells(self) -> list[tuple[int, str]]:
+        """Return a pair (row, column) for each number that may be mostly noise, with rows counted from 0."""
+        return [(row, name) for row, names in enumerate(self.unreliable_columns()) for name in names]
 
     def row_measures(self) -> list[str]:
         """Return a text for each row of the answer: what its numbers measure, and which of them may be mostly noise."""
@@ -93,15 +102,25 @@ class Exportable(ABC):
         return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return the answer's columns as a pandas frame, or raise `MissingExtra` if pandas is not installed."""
+        """Return the answer's columns as a pandas frame, or raise `MissingExtra` if pandas is not installed.
+
+        `frame.attrs["unreliable"]` has the places of the numbers that may be mostly noise, each as a pair (row, column)
+        such as (3, "mean_age"), with rows counted from 0; `frame.attrs["notes"]` has the sentences about the numbers.
+        """
         try:
             import pandas as pd
         except ImportError:
             raise MissingExtra("pandas is not installed: pip install 'setwise[frames]'") from None
-        return pd.DataFrame(self.to_arrow().to_pandas())
+        frame = pd.DataFrame(self.to_arrow().to_pandas())
+        frame.attrs["unreliable"] = self.unreliable_cells()
+        frame.attrs["notes"] = self.summary
+        return frame
 
     def to_polars(self) -> "polars.DataFrame":
-        """Return the answer's columns as a Polars frame, or raise `MissingExtra` if Polars is not installed."""
+        """Return the answer's columns as a Polars frame, or raise `MissingExtra` if Polars is not installed.
+
+        Polars frames have no place for marks: `unreliable_cells` says which numbers may be mostly noise.
+        """
         try:
             import polars as pl
         except ImportError:
@@ -205,10 +224,12 @@ class PrivateAnswer(Exportable):
     def closing_lines(self) -> list[str]:
         """Return the lines below a printed answer.
 
-        The first line says which rows and groups of a user the numbers leave out, if any. The last line says why the
-        list of items ends where it does, and what the answer cost as an (epsilon, delta).
+        The first line says which rows and groups of a user the numbers leave out, if any, or that there are no numbers.
+        The last line says why the list of items ends where it does, and what the answer cost as an (epsilon, delta).
         """
         bounds = [self.brief or self.left_out] if self.left_out else []
+        if not self.items:
+            bounds = [self.number_sentences()]
         return [*bounds, f"({self.reason}; {epsilon_at_delta(*self.cost)})"]
 
     @property
@@ -222,8 +243,12 @@ class PrivateAnswer(Exportable):
 
         They are shown in place of the fields `measure`, `left_out` and `interval_note`, which say the same at more
         length. What is left out is taken from the one-sentence field `brief`. An answer that an earlier version of the
-        program stored has no `brief`, so its `left_out` is shown whole.
+        program stored has no `brief`, so its `left_out` is shown whole. An answer without items has no numbers, so the
+        sentences say only this, and how large hidden groups may be.
         """
+        if not self.items:
+            version = f"Version {self.version} of the table." if self.version else ""
+            return " ".join(filter(None, ("No group was shown.", self.hidden, version)))
         if self.parts and self.brief:  # which then has the sentences of every part
             return self.brief
         counted = "" if self.statistics else self.heading

@@ -21,7 +21,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Column, Kind, Schema
+from setwise.analytics.schema import NUMBER_KINDS, TIME_KINDS, Column, Kind, Schema, type_argument
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 LARGEST_BINNED = 2**53
@@ -224,5 +224,5 @@ def _unsuitable(column: Column, group: str, wanted: str, example: str) -> Unsuit
     message = f"{group!r} needs a column of {wanted}, and {column.name!r} holds {column.kind} values"
     if column.kind is not Kind.TEXT:
         return UnsuitableTable(message)
-    advice = f": if it is of a file, give its type, as in --type {column.name}={example}"
+    advice = f": if it is of a file, give its type, as in {type_argument({column.name: example})}"
     return UnsuitableTable(message + advice).needing({column.name: example})

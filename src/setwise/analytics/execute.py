@@ -579,7 +579,7 @@ def _answer(
         reason=ending(query, len(items), complete),
         why=plan.why,
         confidence=float(plan.error.confidence),
-        interval_note=" ".join(filter(None, (note, reliability_note(query, items)))),
+        interval_note=" ".join(filter(None, (note, reliability_note(query, items)))) if items else "",
         left_out=" ".join(filter(None, (left_out_note(query, user), hidden, in_utc, missed))),
         brief=" ".join(filter(None, (missed, brief_bounds_note(query, user), in_utc))),
         hidden=hidden,

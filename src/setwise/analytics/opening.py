@@ -281,7 +281,7 @@ def _header_advice(location: Location) -> str:
     """
     return (
         f"; if these are no names, setwise check {quote(str(location.files[0]))} says how to read it; a column of "
-        "another file is joined in setwise sql, with --table NAME=FILE for each"
+        "another file is joined in SQL, with private={NAME: FILE} for each"
     )
 
 

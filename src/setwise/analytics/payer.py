@@ -398,6 +398,22 @@ class BudgetSuggestion:
     parameters: Mapping[str, str | None]
 
 
+def refuse_without_epsilon(status: "AccountStatus") -> None:
+    """Raise `InvalidParameter` for a question without a budget, if the account with this `status` pays from a budget.
+
+    The error proposes an epsilon of 1, or what is left for any question if that is less. Nothing is raised if the
+    account pays only with guarantees that were registered when it was opened, which the question has to name.
+    """
+    remaining = status.epsilon_left if status.laplace_epsilon_left is None else status.laplace_epsilon_left
+    if remaining is None:
+        return
+    message = f"say what the account {status.name!r} may spend on this question"
+    epsilon = rounded_down(min(1.0, remaining), 2)
+    if float(epsilon) == 0:
+        raise InvalidParameter(f"{message}: it has no epsilon left")
+    raise InvalidParameter(f"{message}, as in epsilon = {epsilon}").proposing({"epsilon": epsilon})
+
+
 def suggest_budget(
     total: Total, needed: Sequence[Use], account: AccountPayer, fits: Callable[[Total], bool], *, in_json: bool = False
 ) -> BudgetSuggestion | None:

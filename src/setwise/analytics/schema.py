@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from json import dumps
 
 from setwise.errors import InvalidParameter, UnknownColumn
 from setwise.records import set_fields
@@ -34,6 +35,15 @@ NUMBER_KINDS = (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)
 
 TIME_KINDS = (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
 """The kinds of columns that can be grouped by periods of time."""
+
+
+def type_argument(types: Mapping[str, str]) -> str:
+    """Return the types of columns as an error message names them, for callers in Python and of REST.
+
+    >>> type_argument({"time": "integer"})
+    'types = {"time": "integer"}'
+    """
+    return f"types = {dumps(types, ensure_ascii=False)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +116,7 @@ class Schema:
         if name in self.left_out:
             raise UnknownColumn(f"the column {name!r} cannot be read: {self.left_out[name]}")
         comments = any(known.startswith("#") for known in self.names)
-        hint = "; if the file begins with comments, --skip-lines N skips its first N lines" if comments else ""
+        hint = "; if the file begins with comments, skip_lines = N skips its first N lines" if comments else ""
         raise UnknownColumn(f"the table has no column {name!r}; it has {self.listing()}{hint}")
 
     def listing(self) -> str:

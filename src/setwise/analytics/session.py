@@ -23,7 +23,14 @@ from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.payer import AccountPayer, exhausted, first_payable, payable_plan, suggest_budget
+from setwise.analytics.payer import (
+    AccountPayer,
+    exhausted,
+    first_payable,
+    payable_plan,
+    refuse_without_epsilon,
+    suggest_budget,
+)
 from setwise.analytics.planning.plan import ExecutablePlan, Plan, plan_query
 from setwise.analytics.planning.within import plan_within
 from setwise.analytics.query import Columns, Domain, Query
@@ -223,6 +230,9 @@ class Session(Askable):
         """
         if words.get("epsilon") is None and words.get("within") is None and self._account is None:
             raise InvalidParameter("say what may be spent: give epsilon and delta, or open the table on an account")
+        stated = ("epsilon", "within", "discover", "counts", "mechanism")
+        if self._account is not None and all(words.get(name) is None for name in stated):
+            refuse_without_epsilon(self._account.status())
         return budget_of(words)
 
     def with_defaults(self, kind: str, parameters: dict[str, Any], spent: BudgetWords) -> Asked:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, shown_by
-from setwise.accounting.promises import USER, epsilon_at_delta, rounded_up
+from setwise.accounting.promises import USER, epsilon_at_delta, rounded_down, rounded_up
 from setwise.cli.output import budget_left_in_words, epsilon_left_in_words, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
@@ -125,9 +125,9 @@ _NEARLY_EMPTY = 0.05
 def another_account(ledger: "Ledger", status: "AccountStatus", address: str = "") -> tuple[str, str] | None:
     """Return (name, command) of a further account like the one with this `status`, if that is nearly empty; or None.
 
-    The command opens an account with the same promise, dataset and unit of privacy. The result is None if the account
-    has more than a twentieth of its epsilon left, is not open, or pays with registered uses, or if its dataset has a
-    cap, which a further account would share. `address` is that of the ledger, if it is not the default.
+    The command opens an account with the same promise, period, dataset and unit of privacy. The result is None if the
+    account has more than a twentieth of its epsilon left, is not open, or pays with registered uses, or if its dataset
+    has a cap, which a further account would share. `address` is that of the ledger, if it is not the default.
     """
     left, promised = status.epsilon_left, status.epsilon.upper
     if left is None or status.state != "open" or left > _NEARLY_EMPTY * promised:
@@ -136,7 +136,8 @@ def another_account(ledger: "Ledger", status: "AccountStatus", address: str = ""
         return None
     name = _free_name(ledger, f"{status.name}-2", f"{status.name}-")
     epsilon, delta = rounded_up(promised), rounded_up(status.delta)
-    return name, _opening_command(name, epsilon, delta, status.dataset, status.unit, address)
+    command = _opening_command(name, epsilon, delta, status.dataset, status.unit, address)
+    return name, f"{command} --period {status.every}" if status.every else command
 
 
 def shut_out_note(ledger: "Ledger", account: str, dataset: str) -> str:
@@ -173,7 +174,7 @@ _SHOWN = 3
 def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
     if status.epsilon_left is not None:
         fitting = f"; {_more_in_words(status.more_like_last)}" if status.more_like_last is not None else ""
-        return [("left", f"{_bar(status.share_left)} {budget_left_in_words(status)}{fitting}")]
+        return [("left", f"{_balance_bar(status)} {budget_left_in_words(status)}{fitting}")]
     remaining_counts = {use.guarantee: use.count for use in status.left}
     spent = {use.guarantee: use.count for use in status.spent}
     rows = []
@@ -206,6 +207,12 @@ def _bar(share: float, width: int = _BAR) -> str:
     return full * filled + empty * (width - filled)
 
 
+def _balance_bar(status: "AccountStatus", width: int = _BAR) -> str:
+    """Return a bar of what the account with this `status` has left, which is empty if its epsilon is shown as 0."""
+    is_empty = status.epsilon_left is not None and float(rounded_down(status.epsilon_left, 2)) == 0
+    return _bar(0.0 if is_empty else status.share_left, width)
+
+
 def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
     """Print a table with one line per account of `statuses`.
 
@@ -218,7 +225,7 @@ def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
             status.dataset,
             f"{rounded_up(status.epsilon.upper)} at {rounded_up(status.delta)}"
             f"{f' per {status.every}' if status.every else ''}",
-            f"{_bar(status.share_left, 10)} {_remaining_in_brief(status)}",
+            f"{_balance_bar(status, 10)} {_remaining_in_brief(status)}",
             rounded_up(status.loss_so_far, 4),
             f"{status.charges:,}",
         )

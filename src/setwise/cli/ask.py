@@ -23,6 +23,7 @@ from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, 
 from setwise.cli import options, output
 from setwise.cli.account_output import account_advice, another_account
 from setwise.cli.holder_notes import SeveralValues
+from setwise.cli.option_names import with_option_names
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
 from setwise.cli.refusals import no_user, refused_by_type, table_path, with_example_bounds
@@ -324,7 +325,7 @@ def open_account(common: CommonOptions) -> "Iterator[Account | None]":
             if another is None:
                 raise
             name, command = another
-            message = f"{error}; this opens another account: {command}"
+            message = f"{error}; answers stored under their keys stay free, and this opens another account: {command}"
             raise BudgetExhausted(message).proposing({"account": name}) from None
         except InvalidParameter as error:
             if not error.needed_dataset:
@@ -541,7 +542,9 @@ top_k = command(
 histogram = command(
     "histogram", "Count the users of every item; items that are private come out when enough users have them."
 )
-STATISTIC_COMMANDS = {kind: command(kind, statistic.summary) for kind, statistic in STATISTICS.items()}
+STATISTIC_COMMANDS = {
+    kind: command(kind, with_option_names(statistic.summary)) for kind, statistic in STATISTICS.items()
+}
 """The commands that ask for one statistic, by the kind of the statistic."""
 
 

@@ -33,7 +33,16 @@ if TYPE_CHECKING:
     from setwise.analytics.tables.scan_notes import NullSum, ScanNote, TableToScan
 
 _ABOUT_FILES = (
-    *("--type", "setwise check", "--separator", "--skip-lines", "--date-format", "DATE_TRUNC"),
+    *(
+        "types = {",
+        "skip_lines = N",
+        "--type",
+        "setwise check",
+        "--separator",
+        "--skip-lines",
+        "--date-format",
+        "DATE_TRUNC",
+    ),
     "the table has no column",
 )
 """Words of refusals that the right reading of a file may settle."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from setwise.live.view import SeriesView
 
 live_app = typer.Typer(
-    help="Count users per item over days, weeks or months: one charge when opened, updates cost nothing more.",
+    help="Count users so far, and new ones, per item and day, week or month: one charge when opened, updates cost "
+    "nothing more. Users active in each month are asked with setwise sql, by DATE_TRUNC('month', at).",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,  # the group above has it

@@ -38,7 +38,7 @@ COMMANDS = {
     "stddev": ("ask:stddev", "Find the standard deviation of a column over rows."),
     "sql": ("ask:sql", "Ask in SQL, privately."),
     "check": ("tables:check", "Show the holder of a file how to read it."),
-    "live": ("live:live_app", "Count users over a year from one charge."),
+    "live": ("live:live_app", "Count users so far over a year, from one charge."),
     "run": ("report:run", "Ask the questions of a report under one budget."),
     "prepare": ("tables:prepare", "Bound contributions once, for quick questions."),
     "compose": ("compose:compose", "Say what a set of uses adds up to."),
@@ -259,10 +259,12 @@ def main() -> None:
         status = app(standalone_mode=False, prog_name="setwise")
         sys.stdout.flush()
     except SetwiseError as error:
-        from setwise.cli.output import with_option_names
+        from setwise.cli.option_names import with_option_names
 
         is_report = command_words.get()[:1] == ("run",)  # a report has entries, not options
-        message = str(error) if is_report else with_proposed_command(with_option_names(str(error)), error.proposed)
+        is_sql = command_words.get()[:1] == ("sql",)
+        sentence = str(error) if is_report else with_option_names(str(error), is_sql=is_sql)
+        message = sentence if is_report else with_proposed_command(sentence, error.proposed)
         _fail(with_usable_addresses(message), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", _INTERRUPTED)

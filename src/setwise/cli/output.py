@@ -15,6 +15,7 @@ from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP
 from setwise.accounting.notation import format_use, shown_by, use_in_words
 from setwise.accounting.promises import promise_in_words, promised_pair, rounded_down, rounded_up
+from setwise.cli.option_names import with_option_names
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,13 +32,6 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 """The option --json."""
 
-_ASSIGNMENT = re.compile(r"\b(contributions|epsilon) = (\S+)")
-"""A parameter and its value in a hint, as Python and SQL write them; the command line has an option instead."""
-_ROWS_HINT = re.compile(r"\bper_item = (\d+), in SQL (COUNT\([^()]* => \(0, \d+\)\))")
-"""A limit on a user's rows in a hint: as a parameter of Python, which is an option of commands, and as SQL."""
-_MISSED_ACCURACY = re.compile(r"\bepsilon = (\S+) in place of within = (\S+)")
-"""The epsilon that a note proposes in place of an accuracy, as Python, SQL and JSON write the two."""
-_MISSED_OPTIONS = r"--epsilon \1 in place of --within \2"
 _COVERS = {
     "batch": "every mechanism chosen up front",
     "ordered": "parameters in this order, each mechanism chosen after the answers before it",
@@ -226,7 +220,7 @@ def show_answer(
         )
         console.print(f"bounds   {bounds}", markup=False, highlight=False, style="dim")
     is_sql = not isinstance(answer, PrivateAnswer)
-    advice = "" if isinstance(answer, PrivateAnswer) else answer.advice
+    advice = "" if isinstance(answer, PrivateAnswer) or not len(answer) else answer.advice
     notes = _notes(
         private, status, answer.summary, advice, is_sql=is_sql, allowed=allowed, stored=stored, details=details
     )
@@ -397,15 +391,15 @@ def _notes(
     lines = [
         (
             "numbers",
-            " ".join(filter(None, (_MISSED_ACCURACY.sub(_MISSED_OPTIONS, summary), _open_interval_note(answer)))),
+            with_option_names(" ".join(filter(None, (summary, _open_interval_note(answer)))), is_sql=is_sql),
         ),
         ("promise", answer.promise),
         ("cost", _cost_in_words(answer, status, allowed, stored)),
     ]
     if answer.hint:
-        hint = _ROWS_HINT.sub(r"\2" if is_sql else r"--per-item \1", answer.hint)
-        hint = _ASSIGNMENT.sub(r"--\1 \2", hint).replace("state it as the domain", "add --domain FILE (one on a line)")
-        lines.insert(1, ("hint", hint if answer.items and answer.hidden else f"{answer.reason}: {hint}"))
+        hint = affordable_hint(with_option_names(answer.hint, is_sql=is_sql), status)
+        shown = hint if answer.items and answer.hidden else ": ".join(filter(None, (answer.reason, hint)))
+        lines.insert(1, ("hint", shown))
     if advice:
         lines.insert(1, ("hint", advice))
     if details:
@@ -428,6 +422,33 @@ def _notes(
         if text:
             notes.add_row(name, Text(text))
     return notes
+
+
+_EPSILON = re.compile(r"--epsilon ([\d.]*\d)")
+"""An epsilon that a hint proposes."""
+
+
+def affordable_hint(hint: str, status: "AccountStatus | None") -> str:
+    """Return `hint`, about an answer, without the proposals that the account which pays cannot pay for.
+
+    `hint` has clauses, with semicolons between them, and a clause has alternatives, with ", or " between them. Left out
+    are those with an epsilon above what is left for any question. If (to two digits) nothing is left, the result is "".
+    `status` is the status of the account, or None if no account pays.
+
+    >>> affordable_hint("shown from 30, or at least 9 with --epsilon 2; if public, list them", None)
+    'shown from 30, or at least 9 with --epsilon 2; if public, list them'
+    """
+    if status is None:
+        return hint
+    remaining = status.epsilon_left if status.laplace_epsilon_left is None else status.laplace_epsilon_left
+    if not remaining or float(rounded_down(remaining, 2)) == 0:
+        return ""
+
+    def is_affordable(text: str) -> bool:
+        return all(float(epsilon) <= remaining for epsilon in _EPSILON.findall(text))
+
+    clauses = (", or ".join(filter(is_affordable, clause.split(", or "))) for clause in hint.split("; "))
+    return "; ".join(filter(None, clauses))
 
 
 def _open_interval_note(answer: "PrivateAnswer") -> str:
@@ -582,38 +603,3 @@ def _count_bar(item: "Item", reach: float, width: int) -> "Text":
     high = 0 if item.interval is None else item.interval[1]
     likely, possible = (max(0, round(width * value / reach)) for value in (float(item.count or 0), high))
     return Text.assemble(("█" * likely, "blue"), ("░" * max(0, possible - likely), "blue"))
-
-
-_PYTHON_PARAMETER = re.compile(r"(?<![\w'\"])(per_user|per_item|null_item|skip_lines|date_format)(?![\w'\"])")
-"""Parameters whose names differ from those of their options, where they are not quoted as a value."""
-
-_BOUNDS_EXAMPLE = re.compile(r"\blow=([-\d.e+]+), high=([-\d.e+]+)")
-"""Clipping bounds as Python writes them as arguments."""
-
-_GAUSSIAN_ADVICE = re.compile(r"add counts='gaussian'(?:, delta=([\d.e-]+))?$")
-"""The end of a refusal that says how to ask for Gaussian noise."""
-
-
-def with_option_names(message: str) -> str:
-    """Return an error message with command-line options, such as --per-user, in place of Python parameters.
-
-    Names in quotes stay, because they are values, such as names of columns.
-
-    >>> with_option_names("per_user must lie between 1 and 9, not 0; the table has no column 'per_user'")
-    "--per-user must lie between 1 and 9, not 0; the table has no column 'per_user'"
-    >>> with_option_names("give low and high, or auto for bounds")
-    'give --low and --high, or --bounds auto'
-    >>> with_option_names("as in low=0, high=9")
-    'as in --low 0 --high 9'
-    >>> with_option_names("it would fit with Gaussian noise: add counts='gaussian', delta=2e-8")
-    'it would fit with Gaussian noise: add --counts gaussian --delta 2e-8'
-    """
-    sentence, write, statement = message.partition("; write: ")  # a statement to paste stays as it is
-    sentence = sentence.replace("auto for bounds", "--bounds auto").replace(
-        "give low and high", "give --low and --high"
-    )
-    sentence = _BOUNDS_EXAMPLE.sub(r"--low \1 --high \2", sentence)
-    sentence = _GAUSSIAN_ADVICE.sub(
-        lambda match: "add --counts gaussian" + (f" --delta {match[1]}" if match[1] else ""), sentence
-    )
-    return _PYTHON_PARAMETER.sub(lambda match: f"--{match[1].replace('_', '-')}", sentence) + write + statement

@@ -54,8 +54,8 @@ def no_user(text: str, tables: dict[str, str], engine: str, *, is_paid: bool) ->
 _NO_COLUMN = re.compile(r"the table (?:'[^']*' )?has no column '([^']+)'; it has ((?:'[^']*'(?:, )?)+)")
 """The beginning of an error about an unknown column: the column, and the columns that there are."""
 _OTHER_FILES = re.compile(
-    r"; a column of another file (?:comes in by JOIN, with --table NAME=FILE or --public NAME=FILE for it"
-    r"|is joined in setwise sql, with --table NAME=FILE for each)|; if these are no names, setwise check .*? read it"
+    r"; a column of another file (?:comes in by JOIN, with private=\{NAME: FILE\} or public=\{NAME: FILE\} for it"
+    r"|is joined in SQL, with private=\{NAME: FILE\} for each)|; if these are no names, setwise check .*? read it"
 )
 """Advice of an error about an unknown column that is left out if the error says more exactly what to do."""
 _PATH_OPTIONS = frozenset({"--table", "--public", "--catalog", "--ledger", "--account", "--key", "--dataset", "--plot"})

@@ -1,6 +1,7 @@
 """`setwise check` finds out how to read a file; `setwise prepare` stores a table so that questions are fast."""
 
 import inspect
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,10 @@ def _column_names_advice(source: str, csv: "CsvOptions", user: str) -> str:
     )
 
 
+_FILE_ENDINGS = frozenset({".csv", ".tsv", ".txt", ".parquet", ".gz", ".zst", ".bz2", ".duckdb", ".db", ".sqlite"})
+"""Endings that say how a file is written; any other ending is a part of the name of its table."""
+
+
 def propose_entry(check: "TableCheck", user: str | None) -> str:
     """Return TOML text that declares a file as a table of a catalog; `check` is the result of checking the file.
 
@@ -83,7 +88,11 @@ def propose_entry(check: "TableCheck", user: str | None) -> str:
 
     words = check.words()
     entry = CatalogTable(source=check.source, user=user or "USER_COLUMN", options=words)
-    lines = [line for line in table_toml(location_of(check.source).name, entry) if line]
+    path = Path(check.source)
+    name = location_of(check.source).name
+    if path.suffix and path.suffix.lower() not in _FILE_ENDINGS:  # u.user and u.data would both be the table u
+        name = re.sub(r"\W", "_", path.name)
+    lines = [line for line in table_toml(name, entry) if line]
     numbers = [each.name for each in check.counts.columns if each.kind in NUMBER_KINDS]
     measured = [name for name in numbers if name != user]
     if measured:

@@ -6,10 +6,9 @@ groups get a small chart each.
 
 import math
 from datetime import date
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from setwise.analytics.present.plot import NOTE_WIDTH, Picture, check_matplotlib, plain_text, short_label
+from setwise.analytics.present.plot import Picture, check_matplotlib, short_label, wrap_to, wrapped_height
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -25,6 +24,18 @@ MOST_LINES = 60
 
 _COLUMNS = 4
 
+_NOTE_SIZE, _TITLE_SIZE = 7.0, 11.0
+"""The font sizes of the note below the picture and of its title, in points."""
+
+_WIDTH = 11.0
+"""The width of the picture, in inches."""
+
+_ONE_HEIGHT, _PANEL_HEIGHT = 4.0, 1.9
+"""The height of the only chart, and of a small one with its dates, in inches."""
+
+_MOST_DATES = 4
+"""The most dates at the axis of a small chart."""
+
 
 def draw_series(view: "SeriesView") -> Picture:
     """Return a chart of the estimated counts in `view`: a line for each group, with a band for its 95% intervals.
@@ -39,8 +50,12 @@ def draw_series(view: "SeriesView") -> Picture:
         raise InvalidParameter(f"the series {view.name!r} shows nothing yet, so that there is nothing to draw")
     lines = view.top(MOST_LINES)
     days = [date.fromisoformat(period) for period in view.periods]
+    left_out = f" The {len(lines)} largest of {len(view.lines)} items." if len(lines) < len(view.lines) else ""
+    note = f"{view.confidence_note('band')}{left_out} {view.left_out} {view.promise()}"
+    title, note = wrap_to(f"{view.name}: {view.measure}", _TITLE_SIZE, _WIDTH), wrap_to(note, _NOTE_SIZE, _WIDTH)
+    around = wrapped_height(title, _TITLE_SIZE) + wrapped_height(note, _NOTE_SIZE)
     if len(lines) <= MOST_IN_ONE:
-        figure = Figure(figsize=(9, 4.8), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, _ONE_HEIGHT + around), layout="constrained")
         axes = figure.subplots()
         for place, line in enumerate(lines):
             _draw(axes, days, line, f"C{place}")
@@ -50,17 +65,18 @@ def draw_series(view: "SeriesView") -> Picture:
         axes.set_ylabel("users" if view.unit == "user" else "user-days")
     else:
         rows = math.ceil(len(lines) / _COLUMNS)
-        figure = Figure(figsize=(11, 1.3 + 1.7 * rows), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, _PANEL_HEIGHT * rows + around), layout="constrained")
         grid = figure.subplots(rows, _COLUMNS, sharex=True, squeeze=False)
         for axes, line in zip(grid.flat, lines, strict=False):
             _draw(axes, days, line, "C0")
             axes.set_title(short_label(str(line.item)), fontsize=9, loc="left")
+            axes.tick_params(axis="x", labelbottom=True)  # every panel has its dates, not only those of the last row
+            shown = days[:: -(-len(days) // _MOST_DATES)]
+            axes.set_xticks(shown, [str(day) for day in shown])
         for axes in list(grid.flat)[len(lines) :]:
             axes.set_visible(False)
-    left_out = f" The {len(lines)} largest of {len(view.lines)} items." if len(lines) < len(view.lines) else ""
-    figure.suptitle(plain_text(f"{view.name}: {view.measure}"), fontsize=11, x=0.01, ha="left")
-    note = f"{view.confidence_note('band')}{left_out} {view.left_out} {view.promise()}"
-    figure.supxlabel("\n".join(wrap(note, NOTE_WIDTH)), fontsize=7, color="0.35", x=0.01, ha="left")
+    figure.suptitle(title, fontsize=_TITLE_SIZE, x=0.01, ha="left")
+    figure.supxlabel(note, fontsize=_NOTE_SIZE, color="0.35", x=0.01, ha="left")
     return Picture(figure)
 
 

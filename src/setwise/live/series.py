@@ -579,7 +579,7 @@ def _create_state(state: SeriesState, request: str) -> tuple[str, bool]:
     token = state.token()
     assert token is not None
     if not token.startswith(f"{request}:"):
-        raise NameTaken("the state belongs to another series: give another --state, or another name")
+        raise NameTaken("the state belongs to another series: give another state, or another name")
     return token, existing is None
 
 

@@ -90,7 +90,14 @@ class SeriesTerms:
         set_fields(self, start=parse_date(self.start, "start"))
         wanted_window(self.calendar.periods, check_choice("purpose", self.purpose, Purpose), self.window)
         if self.unit not in (Unit.USER, Unit.USER_DAY):
-            raise InvalidParameter(f"unit must be 'user' or 'user,day', not {self.unit!r}")
+            statement = (
+                f"SELECT DATE_TRUNC('month', {self.at}) AS month, COUNT(DISTINCT {self.user}) AS users "  # noqa: S608 - shown
+                "FROM table GROUP BY month"
+            )
+            raise InvalidParameter(
+                f"unit must be 'user' or 'user,day' (each day of a user by itself), not {self.unit!r}: a series counts "
+                f"users so far and new ones, so ask in SQL how many are active in each week or month: {statement}"
+            )
         if type(self.late_days) is not int or not 0 <= self.late_days <= _MOST_LATE_DAYS:
             raise InvalidParameter(f"late_days must lie between 0 and {_MOST_LATE_DAYS}, not {self.late_days!r}")
         if self.domain is not None:

@@ -232,9 +232,10 @@ def view_of(
     shown_from = None if totals.failure is None else np.array(released.shown_from, dtype=np.int64)
     lower, upper = totals.intervals(released.noisy, CONFIDENCE, window, shown_from)
     # Round to whole numbers of at least 0, because people are counted (`shown_count` in mechanisms/release.py is the
-    # same rule for one number); values stay within their intervals.
+    # same rule for one number); values stay within their intervals. An estimate below 0 is raised together with the
+    # upper end of its interval (as in `raise_to_zero`), because 0 .. 0 would state that nobody was counted.
     lows = np.maximum(np.floor(lower), 0).astype(np.int64)
-    highs = np.maximum(np.ceil(upper), 0).astype(np.int64)
+    highs = np.maximum(np.ceil(upper - np.minimum(estimates, 0)), 0).astype(np.int64)
     values = np.maximum(np.rint(estimates), 0).astype(np.int64)
     lines = tuple(
         Line(

@@ -43,10 +43,15 @@ UNRELIABLE = "Values marked unreliable may be noise alone: noise can be as large
 
 UNCLEAR = (
     "A mean or sum is marked unreliable if too few values stood out from noise to find its bounds at this epsilon: it "
-    "may be far from that of the table. State --low and --high, or in SQL contribution_bounds_per_group => "
-    "(low, high)."
+    "may be far from that of the table. State low and high, or in SQL contribution_bounds_per_group => (low, high)."
 )
 """The sentence below an answer with a mean or sum that is marked unreliable because its found bounds may be noise."""
+
+FEW_USERS = (
+    "The statistics of a group are marked unreliable if its number of users may be as small as 1: they may then be "
+    "those of a group that only luck has shown."
+)
+"""The sentence below an answer with a group whose number of users has an interval that reaches down to 1 or 0."""
 
 AT_BOUND = (
     "A mean at one of its clipping bounds is marked unreliable: noise or values beyond the bound may have put it there."
@@ -55,8 +60,7 @@ AT_BOUND = (
 
 UNCLEAR_QUANTILE = (
     "A quantile is marked unreliable if too few values stood out from noise to find its bounds at this epsilon: it "
-    "may be one of these bounds, or noise. State --low and --high, or in SQL contribution_bounds_per_row => "
-    "(low, high)."
+    "may be one of these bounds, or noise. State low and high, or in SQL contribution_bounds_per_row => (low, high)."
 )
 """The sentence below an answer with a quantile that is marked unreliable because its found bounds may be noise."""
 
@@ -65,10 +69,12 @@ def mark_reasons(interval_note: str) -> str:
     """Return the sentences in `interval_note` that say why values are marked unreliable.
 
     `interval_note` is the text of an answer that explains its intervals and marks; it can have other sentences, too.
-    The notes of answers that an early version stored have no sentence about marks. The result is then the sentence
-    `UNRELIABLE`, which says that noise may be as large as the value.
+    An earlier version stored sentences that name options of the command line. The notes of answers that a still earlier
+    version stored have no sentence about marks. The result is then the sentence `UNRELIABLE`, which says that noise may
+    be as large as the value.
     """
-    reasons = (UNRELIABLE, AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE)
+    interval_note = interval_note.replace("--low and --high", "low and high")
+    reasons = (UNRELIABLE, FEW_USERS, AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE)
     return " ".join(reason for reason in reasons if reason in interval_note) or UNRELIABLE
 
 

@@ -277,10 +277,11 @@ def _section(question: ReportQuestion, answer: Answered) -> str:
     heading = question.title or question.name
     columns, statistics = _columns(question, answer)
     more = len(answer) - MOST_ROWS
+    counted = f"{private.heading[:1].upper()}{private.heading[1:]}. {private.left_out} {private.interval_note}"
     notes = [
         f"and {more:,} more" if more > 0 else "",
-        f"{private.heading[:1].upper()}{private.heading[1:]}. {private.left_out} {private.interval_note}",
-        "" if isinstance(answer, PrivateAnswer) else " ".join(answer.notes),
+        counted if len(answer) else answer.summary,
+        "" if isinstance(answer, PrivateAnswer) or not len(answer) else " ".join(answer.notes),
         private.promise,
     ]
     words = "".join(f"<p class='note'>{escape(note)}</p>" for note in notes if note)

@@ -3,10 +3,12 @@
 A message names its question, and has entries of the report's TOML file in place of options of the command line.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from setwise.analytics.sql.parameter_words import without_sql_words
 from setwise.errors import BadRequest
 
 _ENTRIES = (
@@ -16,8 +18,9 @@ _ENTRIES = (
 """Options of the command line that are entries of a report, with underscores in place of dashes."""
 
 _TYPES = re.compile(r"--type \S+=\w+(?: --type \S+=\w+)*")
+_TYPES_ARGUMENT = re.compile(r"\btypes = (\{[^{}]*\})")
+_AUTO = re.compile(r" = auto\b")
 _OPTION = re.compile(rf"(?<![\w-])--?({'|'.join(_ENTRIES)})(?![\w-])(?: (auto\b|\d[\w.-]*\d|\d))?")
-_SQL_CLAUSE = " (max_groups_contributed in SQL)"
 
 
 @contextmanager
@@ -41,14 +44,15 @@ def in_report_words(message: str) -> str:
 
     Some messages end with "; write: " and a SQL statement that the author can paste. The statement stays as it is.
 
-    >>> in_report_words("add --contributions auto (max_groups_contributed in SQL), or list the groups with --domain")
-    'add contributions = "auto", or list the groups with domain'
+    >>> in_report_words("add contributions = auto, or in SQL max_groups_contributed = auto, or list the groups")
+    'add contributions = "auto", or list the groups'
     >>> in_report_words("add --type n=integer --type at=date")
     'add types = {n = "integer", at = "date"} at the top of the report'
     """
     sentence, write, statement = message.partition("; write: ")
-    sentence = sentence.replace(_SQL_CLAUSE, "").replace("auto for bounds", 'bounds = "auto"')
-    sentence = _TYPES.sub(_write_types, sentence)
+    sentence = without_sql_words(sentence).replace("auto for bounds", 'bounds = "auto"')
+    sentence = _TYPES.sub(_write_types, _TYPES_ARGUMENT.sub(_rewrite_types, sentence))
+    sentence = _AUTO.sub(' = "auto"', sentence)
     return _OPTION.sub(_write_entry, sentence) + write + statement
 
 
@@ -58,9 +62,17 @@ def _write_types(options: re.Match[str]) -> str:
     `options` is the match of these options in an error message. The text also says where in the report the entry goes.
     """
     kinds = (word.rpartition("=") for word in options[0].split() if word != "--type")
-    return f"types = {{{', '.join(f'{_key(name)} = {chr(34)}{kind}{chr(34)}' for name, _, kind in kinds)}}}" + (
-        " at the top of the report"
-    )
+    return _types_entry({name: kind for name, _, kind in kinds})
+
+
+def _rewrite_types(argument: re.Match[str]) -> str:
+    """Return the TOML entry `types` for types that a message writes as JSON, as in types = {"n": "integer"}."""
+    return _types_entry(json.loads(argument[1]))
+
+
+def _types_entry(types: Mapping[str, str]) -> str:
+    kinds = ", ".join(f'{_key(name)} = "{kind}"' for name, kind in types.items())
+    return f"types = {{{kinds}}} at the top of the report"
 
 
 def _key(name: str) -> str:

@@ -1,5 +1,6 @@
 """A report: the TOML file that an author writes, and its parsed form."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -275,14 +276,12 @@ def _named_question(entry: Mapping[str, Any], tables: _ReportTables) -> ReportQu
     statement = parse_sql(text, user=tables.user, **words, facts=facts)
     if statement.says_what_to_spend:
         raise InvalidParameter(f"OPTIONS of {name!r} says what to spend: the budget is the report's; use weight")
+    if statement.table not in (tables.location.name, tables.table):
+        raise InvalidParameter(_other_table(name, text, statement.table, tables))
     for core in statement.cores:
         tables.beside.check(core.source.joins)
     if statement.explain:
         raise InvalidParameter(f"{name!r} is an EXPLAIN, which has no rows: setwise run --preview shows all plans")
-    if statement.table not in (tables.location.name, tables.table):
-        raise InvalidParameter(
-            f"{name!r} asks the table {statement.table!r}, and the report is on {tables.location.name!r}"
-        )
     return ReportQuestion(
         name=name,
         query=statement.query,
@@ -291,6 +290,26 @@ def _named_question(entry: Mapping[str, Any], tables: _ReportTables) -> ReportQu
         title=title,
         select=ReportSelect(text=text, words=cast("SqlWords", words)),
     )
+
+
+def _other_table(name: str, text: str, asked: str, tables: _ReportTables) -> str:
+    """Return the message for a question whose statement begins with another table than that of the report.
+
+    - `name` and `text` are the question's name and statement.
+    - `asked` is the table after FROM.
+    - `tables` are those of the report.
+
+    If the statement joins the report's table, the message ends with the statement in which the two have changed places.
+    """
+    own = tables.location.name
+    message = f"{name!r} asks the table {asked!r}, and the report is on {own!r}"
+    alias = r"(?:\s+(?:AS\s+)?(?!INNER\b|JOIN\b|ON\b|USING\b)\w+)?"
+    first, second = (rf"(?P<{place}>{re.escape(table)}{alias})" for place, table in (("first", asked), ("second", own)))
+    join = rf"\bFROM\s+{first}\s+(?P<join>(?:INNER\s+)?JOIN)\s+{second}(?=\s+(?:ON|USING)\b)"
+    exchanged, count = re.compile(join, re.IGNORECASE).subn(r"FROM \g<second> \g<join> \g<first>", text)
+    if count == 1:
+        return f"{message}; write: {exchanged}"
+    return f"{message}: begin with FROM {own}, and join {asked!r} to it, or make it the table of another report"
 
 
 def _kinds(types: Any) -> dict[str, Kind]:  # noqa: ANN401 - whatever the author wrote

@@ -125,7 +125,7 @@ def test_what_shares_a_row_group_does_not_decide_whether_a_row_is_kept(
     ("text", "sentence"),
     [
         ("text = 1", "column 'text' holds text values and must be compared with text such as 'a', not with '1' at character 8; "
-                     "if it is of a file, give its type, as in --type text=integer"),
+                     "if it is of a file, give its type, as in types = {\"text\": \"integer\"}"),
         ("whole = 'a'", "column 'whole' holds integer values and must be compared with a whole number of at most 64 bits, "
                         "not with 'a' at character 9"),
         ("whole = 1.5", "column 'whole' holds integer values and must be compared with a whole number of at most 64 bits, "

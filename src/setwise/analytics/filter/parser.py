@@ -26,7 +26,7 @@ from setwise.analytics.filter.expression import (
     Pattern,
     Value,
 )
-from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.schema import Column, Kind, Schema, type_argument
 from setwise.errors import InvalidFilter
 
 LONGEST = 10_000
@@ -167,7 +167,7 @@ def _csv_hint(column: Column, token: FilterToken) -> str:
     """
     if column.kind is not Kind.TEXT or token.kind is not TokenKind.NUMBER:
         return ""
-    return f"; if it is of a file, give its type, as in --type {column.name}=integer"
+    return f"; if it is of a file, give its type, as in {type_argument({column.name: 'integer'})}"
 
 
 def _convert(column: Column, token: FilterToken) -> Value | None:

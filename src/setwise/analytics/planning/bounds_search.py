@@ -434,16 +434,16 @@ def has_open_bounds(query: Query) -> bool:
 def open_bounds(query: Query) -> list[str]:
     """Return phrases that name the bounds which the query leaves to a private search, for error messages.
 
-    Each phrase says how to state the bound, such as "how many groups one user counts in, as in --contributions 1".
+    Each phrase says how to state the bound, such as "how many groups one user counts in, as in contributions = 1".
     """
-    found = ["how many groups one user counts in, as in --contributions 1"] if query.auto_contributions else []
+    found = ["how many groups one user counts in, as in contributions = 1"] if query.auto_contributions else []
     clipped = dict.fromkeys(_call_with_bounds(each, 100) for each in query.statistics if each.finds_clip)
     if clipped:
-        found.append(f"the bounds of one user's values, as in low=0, high=100 or in SQL {', '.join(clipped)}")
+        found.append(f"the bounds of one user's values, as in low = 0 and high = 100, or in SQL {', '.join(clipped)}")
     counted = {each.counted_of_user: _call_with_bounds(each, 5) for each in query.statistics if each.finds_rows}
     return [
         *found,
-        *(f"how many {each} of one user count, as in --per-user 5 or in SQL {call}" for each, call in counted.items()),
+        *(f"how many {each} of one user count, as in per_user = 5, or in SQL {call}" for each, call in counted.items()),
     ]
 
 

@@ -10,7 +10,7 @@ from setwise.analytics.statistics import Count, Statistic
 from setwise.analytics.statistics.parameters import radius_text, whole_or_float
 from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.planning.statistics import StatisticsChoice
-from setwise.mechanisms.release import AT_BOUND, UNRELIABLE, ErrorEstimate, Estimate, Item
+from setwise.mechanisms.release import AT_BOUND, FEW_USERS, UNRELIABLE, ErrorEstimate, Estimate, Item
 from setwise.mechanisms.statistic_release import StatisticRelease
 from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, UsersFound
 
@@ -123,19 +123,39 @@ def with_reliability(query: Query, choice: GroupStatistics, release: GroupReleas
 
     `release` has the estimates as the mechanism `choice` released them, one for each group and statistic of `query`.
     They are in rounding steps: values were rounded to multiples of a step and added up as whole numbers of steps. The
-    mark is the field `unreliable` of an estimate.
+    mark is the field `unreliable` of an estimate. Where the number of a group's users may be as small as 1, its means,
+    quantiles and variances are marked as well. Counts and sums have noise of their own, which their intervals show.
     """
     groups = []
     for users, row in zip(_users_of_groups(query, release), release.estimates, strict=True):
         estimates = [statistic.in_units(estimate) for statistic, estimate in zip(query.statistics, row, strict=True)]
         judged = zip(query.statistics, choice.statistics, estimates, strict=True)
+        few = _may_be_few(query, estimates)
         groups.append(
             tuple(
-                replace(estimate, unreliable=True) if statistic.is_unreliable(estimate, way, users) else estimate
+                replace(estimate, unreliable=True)
+                if (few and _divides(statistic)) or statistic.is_unreliable(estimate, way, users)
+                else estimate
                 for statistic, way, estimate in judged
             )
         )
     return groups
+
+
+def _may_be_few(query: Query, estimates: Sequence[Estimate]) -> bool:
+    """Return whether a group may have only one user or none, by the interval of its number of users.
+
+    `estimates` are those of the group, one for each statistic of `query`. The result is False if the query has no group
+    columns, or does not ask for the number of users.
+    """
+    pairs = zip(query.statistics, estimates, strict=False)
+    counts = [estimate.interval for statistic, estimate in pairs if statistic.name == "users"]
+    return query.item is not None and any(interval is not None and interval[0] <= 1 for interval in counts)
+
+
+def _divides(statistic: Statistic) -> bool:
+    """Return whether `statistic` describes a typical user or row, as a mean does, instead of adding all up."""
+    return statistic.kind not in ("count", "distinct", "sum")
 
 
 def _users_of_groups(query: Query, release: GroupRelease) -> list[float | None]:
@@ -152,14 +172,21 @@ def reliability_note(query: Query, items: Sequence[Item]) -> str:
     """Return sentences that explain the mark of numbers that are not to be relied on; "" if there is no mark.
 
     The mark is the field `unreliable` of the `items` of an answer to `query` (for their counts), and of their
-    estimates. One sentence is about numbers that may be mostly noise, the other about means at a clipping bound.
+    estimates. One sentence is about numbers that may be mostly noise, one about groups whose users may be few, and one
+    about means at a clipping bound.
     """
-    at_bound, noisy = False, any(item.unreliable for item in items if not item.estimates)
+    few, at_bound, noisy = False, False, any(item.unreliable for item in items if not item.estimates)
     for item in items:
+        has_few = bool(item.estimates) and _may_be_few(query, item.estimates)
         for statistic, estimate in zip(query.statistics, item.estimates, strict=False):
+            if has_few and _divides(statistic):
+                few = True
+                continue
             at_bound = at_bound or (estimate.unreliable and statistic.is_at_bound(estimate))
             noisy = noisy or (estimate.unreliable and not statistic.is_at_bound(estimate))
-    return " ".join(sentence for sentence, is_needed in ((UNRELIABLE, noisy), (AT_BOUND, at_bound)) if is_needed)
+    return " ".join(
+        sentence for sentence, is_needed in ((UNRELIABLE, noisy), (FEW_USERS, few), (AT_BOUND, at_bound)) if is_needed
+    )
 
 
 def _found_within(choice: StatisticsChoice) -> str:

@@ -42,7 +42,7 @@ def with_found_bounds(
     user, rows = planned.aggregation.user, rows_found(planned.query, drawn)
     notes = found_shares_notes(bounded, planned.query, user, drawn.left_out, rows, clipped)
     is_lowered = "kept_contributions" in answer.found  # the share is that of the found bound, which is not in force
-    unclear = unclear_statistics(bounded, clipped)
+    unclear = unclear_statistics(bounded, clipped) if answer.items else {}
     sentences = (("mean", UNCLEAR), ("sum", UNCLEAR), ("quantile", UNCLEAR_QUANTILE))
     reasons = dict.fromkeys(sentence for kind, sentence in sentences if kind in unclear.values())
     brief = brief_bounds_note(bounded, user, drawn.left_out, rows, clipped)

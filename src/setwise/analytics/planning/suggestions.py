@@ -33,6 +33,21 @@ _MEASURE_LEFT_OUT = "; contributions = auto finds how many groups of a user to c
 _LIST_PUBLIC_GROUPS = "if the list of groups is public, state it as the domain: every group is then shown"
 
 
+def _list_public_groups(query: Query, lead: "_Lead", largest: float | None) -> str:
+    """Return a phrase that suggests to state public groups as the domain, and says which of them are then shown.
+
+    A top k shows only the k groups with the highest noisy counts. The result is "" if their counts would be lost in the
+    noise, because `largest`, an estimate of the largest count of a group that is not shown, is below the noise of a
+    count. `largest` is None if there is no estimate.
+    """
+    if query.k is None:
+        return _LIST_PUBLIC_GROUPS
+    if largest is not None and lead.radius is not None and largest < lead.radius:
+        return ""
+    shown = f"the {query.k} with the highest noisy counts are then shown"
+    return f"if the list of groups is public, state it as the domain: {shown}"
+
+
 _FAR_ABOVE = 4
 """If the smallest released group has this many times the users from which on groups are shown, hardly any is hidden.
 
@@ -99,10 +114,11 @@ def suggest_parameters(
             *_by_contributions(query, total, most, weighable),
             *changes,
         ]
+    public = _list_public_groups(query, lead, largest)
     condition = f"an item is shown with probability {float(CONFIDENCE):.0%} if {lead.in_words()}"
     if lead.above_rank is not None:  # "at least 70 above that of rank 13, or at least 20 with epsilon = 5"
         changes = [change.replace(_above(lead.above_rank), "") for change in changes]
-    return f"{', or '.join((condition, *changes))}; {_LIST_PUBLIC_GROUPS}"
+    return "; ".join(filter(None, (", or ".join((condition, *changes)), public)))
 
 
 def suggest_for_hidden_groups(query: Query, total: Total, *, weighable: bool = False, found: bool = False) -> str:
@@ -144,7 +160,7 @@ def _by_rows(query: Query, total: Total, most: float, weighable: bool) -> list[s
     With a lower limit, counts of rows need less noise, so an item (a group) is shown from a smaller count on. But of
     users with many rows in a group, fewer rows are counted. Limits of 16 and 4 rows are tried in this order, if they
     are below the limit of `query`. The phrase is about the first limit with which an item whose count is `most` would
-    be shown, such as "at least 120 with per_item = 16, in SQL COUNT(*, contribution_bounds_per_group => (0, 16)) (at
+    be shown, such as "at least 120 with per_item = 16, or in SQL COUNT(*, contribution_bounds_per_group => (0, 16)) (at
     most 16 rows of a user then count in an item, so its count may be lower)".
 
     `total` is the budget of the `query`. `weighable` is True if groups can be found in several noisy passes over the
@@ -207,19 +223,20 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool, found:
 def _epsilon_in_words(query: Query, epsilon: Fraction, found: bool) -> str:
     """Return a phrase that states a larger epsilon, such as "epsilon = 5, contributions = 1 and per_item = 2".
 
-    If a private search `found` the limits of `query` on a user's groups and rows, the phrase states them as well.
+    If a private search `found` the limits of `query` on a user's groups and rows, the phrase states them as well. A
+    count of users has no limit on rows.
     """
     stated = [f"epsilon = {float(epsilon):g}"]
     if found and query.contributions is not None:
         stated.append(f"contributions = {query.contributions}")
-    if found and isinstance(query.counted, Count) and query.counted.most_rows is not None:
-        stated.append(_rows_in_words(query.counted.most_rows))
+    if found and isinstance(query.counted, Count) and (query.counted.most_rows or 1) > 1:  # 1 counts users
+        stated.append(_rows_in_words(query.counted.most_rows or 1))
     return f"{', '.join(stated[:-1])}{' and ' * (len(stated) > 1)}{stated[-1]}"
 
 
 def _rows_in_words(rows: int) -> str:
     """Return a phrase that states a limit on the rows of a user in a group, as a parameter and as a call in SQL."""
-    return f"per_item = {rows}, in SQL COUNT(*, {GROUP_BOUNDS} => (0, {rows}))"
+    return f"per_item = {rows}, or in SQL COUNT(*, {GROUP_BOUNDS} => (0, {rows}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +246,14 @@ class _Lead:
     If only the items with the highest counts can be shown, `count` is a difference: an item is shown if its count is at
     least this much above that of the item of the rank `above_rank` (or above 0 if there are fewer items). `above_rank`
     is None if an item only has to exceed a fixed threshold. `is_of_users` is True if items are found by their users,
-    although rows are counted or a column is added up; `count` is then a number of users.
+    although rows are counted or a column is added up; `count` is then a number of users. The noise of a count is within
+    `radius` with probability 95%; None if that is not known.
     """
 
     count: int
     above_rank: int | None
     is_of_users: bool
+    radius: float | None = None
 
     def in_words(self) -> str:
         """Return a condition such as "its count is at least 70 above that of rank 13" or "it has at least 70 users"."""
@@ -278,4 +297,6 @@ def _lead(query: Query, total: Total, weighable: bool) -> _Lead | None:
     error = choice.error
     if error.detectable is None:
         return None
-    return _Lead(max(error.detectable, error.shortfall or 0), error.above_rank, choice.threshold_is_of_users(query))
+    return _Lead(
+        max(error.detectable, error.shortfall or 0), error.above_rank, choice.threshold_is_of_users(query), error.radius
+    )

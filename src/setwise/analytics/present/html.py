@@ -29,7 +29,8 @@ def answer_html(answer: PrivateAnswer) -> str:
     rows = "".join(_row(place, each, counted, reach) for place, each in enumerate(answer.items[:MOST_ROWS], start=1))
     hidden = len(answer.items) - MOST_ROWS
     more = f"<p style='margin:4px 0'>and {hidden:,} more</p>" if hidden > 0 else ""
-    words = " ".join(filter(None, (answer.left_out, answer.interval_note, average_of_all(answer, MOST_ROWS))))
+    explained = (answer.left_out, answer.interval_note) if answer.items else (answer.number_sentences(),)
+    words = " ".join(filter(None, (*explained, average_of_all(answer, MOST_ROWS))))
     note = f"<p style='margin:6px 0'>{escape(words)}</p>" if words else ""
     interval = f"<th style='{_CELL}'>{answer.confidence:.0%} interval</th><th></th>" if counted else ""
     count = f"<th style='{_CELL}text-align:right'>{escape(answer.heading)}</th>" if counted else ""
@@ -45,7 +46,7 @@ def answer_html(answer: PrivateAnswer) -> str:
 def _ending_html(answer: PrivateAnswer) -> str:
     """Return HTML that says why an answer lists no further items, how to get more, and what the privacy promise is."""
     ending = f"{answer.reason}{f' ({answer.hint})' if answer.hint else ''}."
-    if answer.heading != answer.measure:
+    if answer.items and answer.heading != answer.measure:
         ending += f" Measured: {answer.measure}."
     formally = f"<span style='color:#888'>{escape(answer.guarantee)}</span>"
     return f"{escape(ending)} <strong>{escape(answer.promise)}</strong> {formally}"
@@ -62,12 +63,14 @@ def columns_html(
 
     - `unreliable` has for each row the names of the columns whose number may be mostly noise; these cells are marked.
     - `keys` names the columns of group keys, whose numbers (years, identifiers) get no separators.
-    - `notes` are further sentences below the table.
+    - `notes` are further sentences below the table; of a table without rows, they are the only ones.
 
     Only the first 100 rows (`MOST_ROWS`) are shown.
     """
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
-    words = " ".join((f"{answer.measure}.", answer.left_out, answer.interval_note, *notes))
+    words = answer.number_sentences() if not answer.items else " ".join(notes)
+    if unreliable:
+        words = " ".join((f"{answer.measure}.", answer.left_out, answer.interval_note, *notes))
     rows = ""
     for place, line in enumerate(zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)):
         cells = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.promises import rounded_up
 from setwise.analytics.present.palette import BLUE, SKY_BLUE
@@ -138,8 +138,23 @@ MOST_BARS = 60
 """The most bars that a picture shows."""
 NOTE_WIDTH = 130
 """The most characters in a line of the note below the picture."""
-_HEADING_WIDTH = 80
-"""The most characters in a line of an axis label."""
+PICTURE_WIDTH = 8.0
+"""The width of a picture, in inches."""
+_MARGIN = 0.2
+"""The space kept free beside a line of text, in inches, left and right together."""
+_NOTE_SIZE, _TITLE_SIZE, _AXIS_SIZE = 7.0, 9.0, 10.0
+"""The font sizes of the note below a picture, of its title, and of labels and headings at its axes, in points."""
+_LINE_HEIGHT = 1.35 / 72
+"""The height of a line of text, in inches for each point of its font size, with some space for rounding."""
+_TICKS_HEIGHT = 0.5
+"""The height of the numbers at the axis of values and of the space around a panel, in inches."""
+_BAR_HEIGHT, _LEAST_HEIGHT, _LINE_PANEL_HEIGHT = 0.3, 0.5, 3.2
+"""The height of a bar with its space, the least height of the area with bars, and that of a line over time, in inches.
+A line of a label is 0.19 inches high, so that neighbouring labels do not overlap."""
+_TALLEST_WORD = 2.5
+"""The most height, in inches, that a panel gets so that the longest word beside it is not broken."""
+_TIMES_HEIGHT = 1.5
+"""The most height that the slanted labels of times take below their axis, in inches."""
 _MOST_TICKS = 24
 """The most labels of times on the axis; more would overlap."""
 _LONGEST_LABEL = 32
@@ -265,24 +280,67 @@ def _draw_panels(charts: Sequence[Chart], answer: "PrivateAnswer", notes: Sequen
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    heights = [4.0 if chart.over_time else max(1.8, 1.2 + 0.3 * min(len(chart.bars), MOST_BARS)) for chart in charts]
-    figure = Figure(figsize=(8.0, sum(heights)), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(len(charts), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
-    for axes, chart in zip(panels, charts, strict=True):
-        (_draw_line if chart.over_time else _draw_bars)(axes, chart, caption)
-        axes.spines[["top", "right"]].set_visible(False)
-    shown = charts[0].bars if charts[0].over_time else charts[0].bars[:MOST_BARS]
     names = [chart.name for chart in charts]
     title = caption.title or (f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "")
-    _annotate(figure, panels[0], shown, answer, notes, title)
+    shown = charts[0].bars if charts[0].over_time else charts[0].bars[:MOST_BARS]
+    heading, note = _heading(answer, title), _note(shown, answer, notes)
+    room = [_panel_room(chart, caption) for chart in charts]
+    around = wrapped_height(heading, _TITLE_SIZE) + wrapped_height(note, _NOTE_SIZE)
+    height = around + sum(panel.height + panel.around for panel in room)
+    figure = Figure(figsize=(PICTURE_WIDTH, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    # With the room of titles and notes added, the constrained layout never has to shrink panels to nothing.
+    ratios = [panel.height for panel in room]
+    panels = figure.subplots(len(charts), 1, squeeze=False, gridspec_kw={"height_ratios": ratios})[:, 0]
+    for axes, chart, panel in zip(panels, charts, room, strict=True):
+        (_draw_line if chart.over_time else _draw_bars)(axes, chart, panel)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(heading, fontsize=_TITLE_SIZE)
+    if note:
+        figure.supxlabel(note, fontsize=_NOTE_SIZE, x=0.01, ha="left")
     return Picture(figure)
 
 
-def _draw_line(axes: "Axes", chart: Chart, caption: Caption) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PanelRoom:
+    """The room of a panel, and the texts at its axes, wrapped so that they fit.
+
+    - `height` is the height of the area with bars or a line, and `around` that of the labels below it, in inches.
+    - `across` is the text below the panel, and `upright` the text to its left.
+    """
+
+    height: float
+    around: float
+    across: str
+    upright: str
+
+
+def _panel_room(chart: Chart, caption: Caption) -> _PanelRoom:
+    """Return the room that the panel of `chart` needs; `caption` has the name of the axis of groups."""
+    if chart.over_time:
+        across, upright = wrap_to(caption.axis, _AXIS_SIZE, PICTURE_WIDTH - 1.5), chart.name
+        height, around = _LINE_PANEL_HEIGHT, _TIMES_HEIGHT + wrapped_height(across, _AXIS_SIZE)
+    else:
+        bars = chart.bars[:MOST_BARS]
+        height = max(_LEAST_HEIGHT, _BAR_HEIGHT * len(bars))
+        labels = max((text_width(bar.marked_label, _AXIS_SIZE) for bar in bars), default=0.0)
+        if any(bar.value is not None for bar in bars):
+            below = chart.name
+        else:
+            below = "in order; no counts were asked for" if bars else "no item passed the threshold"
+        # The text below a panel is centred on it, so beside long labels of groups it has less room.
+        across = wrap_to(below, _AXIS_SIZE, max(1.0, PICTURE_WIDTH - labels - 1.0))
+        upright = caption.axis
+        around = _TICKS_HEIGHT + wrapped_height(across, _AXIS_SIZE)
+    longest = max((text_width(word, _AXIS_SIZE) for word in upright.split()), default=0.0)
+    height = max(height, min(longest + 1.5 * _MARGIN, _TALLEST_WORD))
+    return _PanelRoom(height=height, around=around, across=across, upright=wrap_to(upright, _AXIS_SIZE, height))
+
+
+def _draw_line(axes: "Axes", chart: Chart, panel: _PanelRoom) -> None:
     """Draw the values of `chart` on `axes` as a line over time, with a band for their confidence intervals.
 
-    `caption` has the name of the axis of times.
+    `panel` has the texts at the axes.
     """
     bars = sorted(chart.bars, key=lambda bar: bar.label)  # text order of time labels is their order in time
     places = list(range(len(bars)))
@@ -293,14 +351,14 @@ def _draw_line(axes: "Axes", chart: Chart, caption: Caption) -> None:
     every = -(-len(bars) // _MOST_TICKS)
     axes.set_xticks(places[::every], [bar.marked_label for bar in bars[::every]], rotation=45, ha="right")
     axes.set_ylim(bottom=min(0, *(low for low, _ in ends)))
-    axes.set_ylabel(_wrap_text(chart.name, _HEADING_WIDTH // 2))
-    axes.set_xlabel(_wrap_text(caption.axis, _HEADING_WIDTH))
+    axes.set_ylabel(panel.upright)
+    axes.set_xlabel(panel.across)
 
 
-def _draw_bars(axes: "Axes", chart: Chart, caption: Caption) -> None:
+def _draw_bars(axes: "Axes", chart: Chart, panel: _PanelRoom) -> None:
     """Draw the first 60 values of `chart` (`MOST_BARS`) on `axes` as bars with error bars for their intervals.
 
-    `caption` has the name of the axis of groups.
+    `panel` has the texts at the axes.
     """
     bars = chart.bars[:MOST_BARS]
     places = list(range(len(bars)))
@@ -313,35 +371,31 @@ def _draw_bars(axes: "Axes", chart: Chart, caption: Caption) -> None:
             axes.errorbar(bar.value, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
     axes.set_yticks(places, [bar.marked_label for bar in bars])
     axes.invert_yaxis()
-    if any(bar.value is not None for bar in bars):
-        axes.set_xlabel(_wrap_text(chart.name, _HEADING_WIDTH))
-    else:
+    if not any(bar.value is not None for bar in bars):
         axes.set_xticks([])
-        axes.set_xlabel("in order; no counts were asked for" if bars else "no item passed the threshold")
-    axes.set_ylabel(_wrap_text(caption.axis, _HEADING_WIDTH // 2))
+    axes.set_xlabel(panel.across)
+    axes.set_ylabel(panel.upright)
 
 
-def _annotate(
-    figure: "Figure",
-    axes: "Axes",
-    shown: Sequence[Bar],
-    answer: "PrivateAnswer",
-    notes: Sequence[str],
-    title: str,
-) -> None:
-    """Write `title` and the epsilon and delta of `answer` above a picture, and notes below it.
+def _note(shown: Sequence[Bar], answer: "PrivateAnswer", notes: Sequence[str]) -> str:
+    """Return the text below a picture: which rows are omitted, what the intervals promise, and the sentences `notes`.
 
-    - `figure` and `axes`, its first panel, are matplotlib's, and `shown` are the bars in this panel.
-    - If `title` is empty, what the numbers measure is written in its place.
-    - The notes say which rows are omitted and what the intervals promise; then come the sentences `notes`. If no bar
-      has a value, there are no notes.
+    `shown` are the bars of the first panel. The text is "" if no bar has a value.
     """
-    if any(bar.value is not None for bar in shown):
-        sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)
-        figure.supxlabel(_wrap_text(" ".join(filter(None, sentences)), NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
+    if not any(bar.value is not None for bar in shown):
+        return ""
+    sentences = (answer.left_out, answer.interval_note, average_of_all(answer, len(shown)), *notes)
+    return wrap_to(" ".join(filter(None, sentences)), _NOTE_SIZE, PICTURE_WIDTH)
+
+
+def _heading(answer: "PrivateAnswer", title: str) -> str:
+    """Return the text above a picture: `title`, and the epsilon and delta of `answer`.
+
+    If `title` is empty, what the numbers measure is written in its place.
+    """
     heading = answer.heading[:1].upper() + answer.heading[1:]
     cost = f"epsilon {rounded_up(answer.cost[0], 4)}, delta {rounded_up(answer.cost[1])}"
-    axes.set_title(f"{_wrap_text(title or heading, _HEADING_WIDTH)}\n{cost}", fontsize=9)
+    return f"{wrap_to(title or heading, _TITLE_SIZE, PICTURE_WIDTH)}\n{cost}"
 
 
 def short_label(label: str) -> str:
@@ -350,8 +404,36 @@ def short_label(label: str) -> str:
     return plain_text(plain if len(plain) <= _LONGEST_LABEL else plain[: _LONGEST_LABEL - 1] + "…")
 
 
-def _wrap_text(text: str, width: int) -> str:
-    return plain_text("\n".join(wrap(text, width)))
+def text_width(text: str, size: float) -> float:
+    """Return the width of a line of `text` in inches, in matplotlib's own font with a `size` in points."""
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.font_manager import FontProperties
+
+    renderer: Any = RendererAgg(1, 1, _RESOLUTION)  # type: ignore[no-untyped-call]
+    width, _, _ = renderer.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+    return float(width) / _RESOLUTION
+
+
+def wrap_to(text: str, size: float, width: float) -> str:
+    """Return `text` with line breaks, so that its lines fit into `width` inches in letters of `size` points.
+
+    Some space is kept free beside the lines, and words that are longer are broken. The text is made safe for
+    matplotlib (`plain_text`).
+    """
+    available = width - _MARGIN
+    letters = max(4, int(NOTE_WIDTH * available / PICTURE_WIDTH * 2))
+    while letters > 4:
+        lines = wrap(text, letters)
+        widest = max((text_width(visible_text(line), size) for line in lines), default=0.0)
+        if widest <= available:
+            break
+        letters = max(4, min(letters - 1, int(letters * available / widest)))
+    return plain_text("\n".join(wrap(text, letters)))
+
+
+def wrapped_height(text: str, size: float) -> float:
+    """Return the height in inches of `text`, which has line breaks, in letters of `size` points; 0 for no text."""
+    return (text.count("\n") + 2) * size * _LINE_HEIGHT if text else 0.0
 
 
 def plain_text(text: str) -> str:

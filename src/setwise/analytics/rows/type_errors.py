@@ -7,7 +7,7 @@ type a text column would need, so that a session can read the column as that typ
 from collections.abc import Sequence
 
 from setwise.analytics.rows.expression import ColumnValue, RowExpression
-from setwise.analytics.schema import Kind
+from setwise.analytics.schema import Kind, type_argument
 from setwise.errors import InvalidParameter
 
 
@@ -78,4 +78,6 @@ def _advice(expression: RowExpression, kind: Kind, wanted: Kind) -> str:
     unless `expression` is a column and `kind` is text.
     """
     needed = _declarable_types(expression, kind, wanted)
-    return "".join(f"; if {name!r} is of a file, give its type, as in --type {name}={wanted}" for name in needed)
+    return "".join(
+        f"; if {name!r} is of a file, give its type, as in {type_argument({name: wanted})}" for name in needed
+    )

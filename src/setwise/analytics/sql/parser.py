@@ -83,9 +83,7 @@ def parse_sql(
         raise InvalidParameter(refusal) from None
     named = options.get("privacy_unit_column", user)
     if named is None:
-        raise InvalidParameter(
-            "say which column tells users apart: add --user COL (`user` in Python), or privacy_unit_column in OPTIONS"
-        )
+        raise InvalidParameter("say which column tells users apart: declare user, or privacy_unit_column in OPTIONS")
     if user is not None and named != user:
         raise InvalidParameter(
             f"the user column of this table is {user!r}, not {named!r}: leave out privacy_unit_column"
@@ -135,7 +133,9 @@ def _refusal(
     """
     message = "; ".join(problems)
     if any(problem.startswith("the table has no column") for problem in problems):
-        message += "; a column of another file comes in by JOIN, with --table NAME=FILE or --public NAME=FILE for it"
+        message += (
+            "; a column of another file comes in by JOIN, with private={NAME: FILE} or public={NAME: FILE} for it"
+        )
 
     def columns_of(table: str) -> Sequence[str]:
         with suppress(InvalidParameter, UnknownColumn, UnsuitableTable):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from setwise.analytics.answer import UNRELIABLE_MARK, Exportable, PrivateAnswer
 from setwise.analytics.bins import period_start
+from setwise.analytics.sql.parameter_words import in_sql_words
 from setwise.mechanisms.labels import Cell, shown_cell
 from setwise.mechanisms.release import UNRELIABLE, Item, mark_reasons
 
@@ -152,9 +153,16 @@ class SqlAnswer(Exportable):
     @property
     def summary(self) -> str:
         """A few sentences about the numbers in the rows, and about the mark "unreliable" if a cell has this mark."""
+        if not self.rows:
+            kept = f"The statement keeps none of the {len(self.answer):,} released groups."
+            return (
+                " ".join(filter(None, (kept, self.answer.hidden)))
+                if len(self.answer)
+                else self.answer.number_sentences()
+            )
         explained = UNRELIABLE in self.notes or not any(self.unreliable_columns())
         reasons = "" if explained else mark_reasons(self.answer.interval_note)
-        return " ".join(filter(None, (self.answer.number_sentences(), reasons, *self.notes)))
+        return in_sql_words(" ".join(filter(None, (self.answer.number_sentences(), reasons, *self.notes))))
 
     def _export_content(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
         labels = [each.name for each in self.outputs if each.is_label]
@@ -248,12 +256,15 @@ class SqlAnswer(Exportable):
         from setwise.analytics.present.html import columns_html
 
         keys = [output.name for output in self.outputs if output.is_label]
-        return columns_html(self.by_column(), self.answer, self.unreliable_columns(), keys, self.notes)
+        notes = self.notes if self.rows else (self.summary,)
+        return columns_html(self.by_column(), self.answer, self.unreliable_columns(), keys, notes)
 
     def __str__(self) -> str:
         notes = [*self.notes, *filter(None, [self.advice])]
         if self.computed is None:
             return "\n".join([str(self.answer), *notes])
+        if not self.computed:
+            return "\n".join([self.summary, *self.answer.closing_lines()[-1:]])
         lines = [", ".join(f"{name} {_cell_text(cell)}" for name, cell in row.items()) for row in self.computed]
         return "\n".join([*lines, *self.answer.closing_lines(), *notes])
 

@@ -36,7 +36,7 @@ from setwise.analytics.tables.scan_notes import NullSum
 from setwise.errors import InvalidParameter
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import cell_of, shown_cell
-from setwise.mechanisms.release import AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE, UNRELIABLE, noise_may_dominate
+from setwise.mechanisms.release import UNRELIABLE, mark_reasons, noise_may_dominate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -457,7 +457,7 @@ def _notes(
             f"intervals of {sources} released numbers, which all hold with probability {sure:.0%} or more."
         )
     marked = [cell for row in rows for cell in row.values() if isinstance(cell, dict) and cell.get("unreliable")]
-    if any(reason in answer.interval_note for reason in (AT_BOUND, UNCLEAR, UNCLEAR_QUANTILE)):  # reasons of their own
+    if marked and mark_reasons(answer.interval_note) != UNRELIABLE:  # other reasons, of other statistics
         marked = [cell for cell in marked if _is_noisy(cell)]
     if marked and UNRELIABLE not in answer.interval_note:
         notes.append(UNRELIABLE)

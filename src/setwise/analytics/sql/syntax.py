@@ -308,7 +308,7 @@ def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str
             if place < len(tokens) and tokens[place].token_type is TokenType.COMMA:
                 place += 1
             elif place >= len(tokens) or tokens[place].token_type is not TokenType.R_PAREN:
-                raise InvalidParameter(f"the option {name} must be one number or column, as in epsilon = 1")
+                raise InvalidParameter(f"the option {name} must be one number or column, as in OPTIONS (epsilon = 1)")
         place += 1
     return [tokens[0], *tokens[place:]], options
 

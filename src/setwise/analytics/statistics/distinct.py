@@ -29,7 +29,7 @@ class Distinct(Statistic):
     """
 
     kind: ClassVar[str] = "distinct"
-    summary: ClassVar[str] = "Count the distinct values of a column, at most --per-user of one user."
+    summary: ClassVar[str] = "Count the distinct values of a column, at most per_user of one user."
     over_rows: ClassVar[bool] = True
     only_lowered: ClassVar[bool] = True
 

@@ -47,7 +47,7 @@ class Mean(BoundedStatistic):
     """
 
     kind: ClassVar[str] = "mean"
-    summary: ClassVar[str] = "Average a column over users, each user's own mean clipped to between --low and --high."
+    summary: ClassVar[str] = "Average a column over users, each user's own mean clipped to between low and high."
     sql: ClassVar[Mapping[str, SqlFunction]] = {
         "AVG": SqlFunction(
             bounds=GROUP_BOUNDS, missing="say between which values a user's own mean counts, or AUTO to have it found"

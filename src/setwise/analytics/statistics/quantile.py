@@ -60,7 +60,7 @@ class Quantile(BoundedStatistic):
 
     kind: ClassVar[str] = "quantile"
     summary: ClassVar[str] = (
-        "Find the value that a share of rows are below, one vote of a user: the median, unless --at says otherwise."
+        "Find the value that a share of rows are below, one vote of a user: the median, unless at says otherwise."
     )
     sql: ClassVar[Mapping[str, SqlFunction]] = {
         "MEDIAN": SqlFunction(bounds=ROW_BOUNDS, missing=ROWS_BETWEEN),

@@ -52,7 +52,7 @@ class Sum(BoundedStatistic):
     """
 
     kind: ClassVar[str] = "sum"
-    summary: ClassVar[str] = "Add up a column, each user's own sum clipped to 0 .. --clip, or to --low .. --high."
+    summary: ClassVar[str] = "Add up a column, each user's own sum clipped to 0 .. clip, or to low .. high."
     sql: ClassVar[Mapping[str, SqlFunction]] = {
         "SUM": SqlFunction(bounds=GROUP_BOUNDS, missing="say what one user may add, or AUTO to have it found")
     }

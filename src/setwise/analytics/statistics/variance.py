@@ -59,7 +59,7 @@ class Variance(BoundedStatistic):
     """
 
     kind: ClassVar[str] = "variance"
-    summary: ClassVar[str] = "Find the variance of a column over rows, each clipped to between --low and --high."
+    summary: ClassVar[str] = "Find the variance of a column over rows, each clipped to between low and high."
     sql: ClassVar[Mapping[str, SqlFunction]] = dict.fromkeys(("VARIANCE", "VAR_SAMP", "VAR_POP"), _SQL_FUNCTION)
     radius_unit: ClassVar[str] = f" of variances over {SOME_USERS:,} rows spread evenly between the bounds"
     over_rows: ClassVar[bool] = True
@@ -312,7 +312,7 @@ class Variance(BoundedStatistic):
             return ""
         return (
             f"The {self.noun} of {self.column} gives every user the weight of one row, however many rows they have; to "
-            f"weigh rows alike, state that more rows of a user count: --per-user N, or in SQL {ROWS} => N"
+            f"weigh rows alike, state that more rows of a user count: per_user = N, or in SQL {ROWS} => N"
         )
 
 
@@ -321,9 +321,7 @@ class StandardDeviation(Variance):
     """The standard deviation of a column over rows: the square root of the `Variance` with the same parameters."""
 
     kind: ClassVar[str] = "stddev"
-    summary: ClassVar[str] = (
-        "Find the standard deviation of a column over rows, each clipped to between --low and --high."
-    )
+    summary: ClassVar[str] = "Find the standard deviation of a column over rows, each clipped to between low and high."
     sql: ClassVar[Mapping[str, SqlFunction]] = dict.fromkeys(("STDDEV", "STDDEV_SAMP", "STDDEV_POP"), _SQL_FUNCTION)
     radius_unit: ClassVar[str] = f" of standard deviations over {SOME_USERS:,} rows spread evenly between the bounds"
     noun: ClassVar[str] = "standard deviation"

@@ -61,9 +61,7 @@ class DuckDBState(SeriesState):
             if not tables:
                 return None
             if ("series",) not in tables:
-                raise InvalidParameter(
-                    f"{self._path} is a database, but not the state of a series: give another --state"
-                )
+                raise InvalidParameter(f"{self._path} is a database, but not the state of a series: give another state")
             row = connection.execute("SELECT token FROM series").fetchone()
             self._hide()
             return None if row is None else str(row[0])

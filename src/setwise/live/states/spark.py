@@ -294,7 +294,7 @@ class SparkState(MarkedState):
             if place.startswith("file:") and not str(session.sparkContext.master).startswith("local"):
                 raise InvalidParameter(
                     "the warehouse of this Spark cluster is on a local disk, which its nodes do not share: give "
-                    "--state spark:FOLDER with a folder that all nodes reach, or set spark.sql.warehouse.dir"
+                    "state = spark:FOLDER with a folder that all nodes reach, or set spark.sql.warehouse.dir"
                 )
         return f"{place.rstrip('/')}/setwise_live/{self._digest}"
 

@@ -205,14 +205,14 @@ def _check(bounds: Bounds, total: Total) -> None:
     """
     is_unbounded = bounds.changeable is None and bounds.k is None
     if bounds.domain is None and total.delta == 0:
-        more = " and --contributions auto (in how many groups one user may count)" if is_unbounded else ""
+        more = " and contributions = auto (in how many groups one user may count)" if is_unbounded else ""
         raise InvalidParameter(
-            f"groups are not public: give a delta, as in --delta 1e-6{more}, or list them with --domain"
+            f"groups are not public: give a delta, as in delta = 1e-6{more}, or list them with domain"
         )
     if is_unbounded:
         raise InvalidParameter(
-            "say in how many groups one user may count: add --contributions auto (max_groups_contributed in SQL), or "
-            "list the groups with --domain, or ask for a top k"
+            "say in how many groups one user may count: add contributions = auto, or in SQL max_groups_contributed = "
+            "auto, or list the groups with domain, or ask for a top k"
         )
 
 
