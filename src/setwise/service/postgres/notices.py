@@ -5,13 +5,13 @@ what the columns cannot: the privacy guarantee, how far off numbers may be, whic
 would be shown, and what is left in the account.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from setwise.accounting.promises import promise_in_words, rounded_down, rounded_up
 from setwise.analytics.answer import version_in
 from setwise.analytics.present.text import visible_text
+from setwise.analytics.sql.suggestions.parameter_words import with_options_clause
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.release import UNRELIABLE, mark_reasons
 
@@ -24,15 +24,8 @@ _LONGEST_KEY = 60
 _DIGITS = 3
 """Significant digits of the half-width of an interval; half-widths are rounded up."""
 
-_SETTINGS = re.compile(r"(?:epsilon|contributions) = \w[\w.]*\b(?:(?:, | and )(?:epsilon|contributions) = \w[\w.]*\b)*")
-"""Parameters and their values in a hint, such as "epsilon = 1 and contributions = 3"."""
-
-_SETTING = re.compile(r"(epsilon|contributions) = (\w[\w.]*\b)")
-_PARAMETER_OR_SQL = re.compile(r"(?:\bper_item = \d+|(?:--|\b)low and (?:--)?high), (?:or )?in SQL ")
-"""The part of a sentence that names a parameter of Python before it names the SQL that does the same."""
-
-_DOMAIN = "state it as the domain"
-"""How hints say that public groups may be listed. A statement over this protocol cannot list them."""
+_DECLARING = "a steward can declare it for the dataset (domains)"
+"""How public groups are listed. A statement over this protocol cannot list them."""
 
 
 def answer_notices(record: Mapping[str, Any], status: AccountStatus) -> tuple[str, ...]:
@@ -44,17 +37,18 @@ def answer_notices(record: Mapping[str, Any], status: AccountStatus) -> tuple[st
     row_notes: Sequence[str] = record.get("row_notes") or ()
     names = [column["name"] for column in record["columns"]]
     version = version_in(answer["measure"])
+    reasons = in_sql(mark_reasons(answer.get("interval_note", "")))
     sentences = [
         answer.get("promise") or promise_in_words(answer["epsilon"]["upper"], answer["delta"]),
-        answer.get("left_out", ""),
+        in_sql(answer.get("left_out", "")),
         f"Version {version} of the table was read." if version else "",
         _describe_intervals(names, rows, answer["confidence"]),
-        _describe_unreliable(record, "" if UNRELIABLE in row_notes else mark_reasons(answer.get("interval_note", ""))),
-        *row_notes,
-        _explain_missing_rows(record),
+        _describe_unreliable(record, "" if UNRELIABLE in row_notes else reasons),
+        *map(in_sql, row_notes),
+        in_sql(_explain_missing_rows(record)),
         budget_left(status),
     ]
-    return tuple(in_sql(sentence) for sentence in sentences if sentence)
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def budget_left(status: AccountStatus) -> str:
@@ -68,15 +62,8 @@ def budget_left(status: AccountStatus) -> str:
 
 
 def in_sql(sentence: str) -> str:
-    """Return `sentence` with parameters of Python replaced by what a statement over this protocol can say.
-
-    >>> in_sql("groups are shown with epsilon = 2 and contributions = 1")
-    'groups are shown with OPTIONS (epsilon = 2, max_groups_contributed = 1)'
-    >>> in_sql("at least 12 with per_item = 4, in SQL COUNT(*, contribution_bounds_per_group => (0, 4))")
-    'at least 12 with COUNT(*, contribution_bounds_per_group => (0, 4))'
-    """
-    sentence = _SETTINGS.sub(_options_clause, _PARAMETER_OR_SQL.sub("", sentence))
-    return sentence.replace(_DOMAIN, "a steward can declare it for the dataset (domains)")
+    """Return `sentence` with parameters of Python replaced by what a statement over this protocol can say."""
+    return with_options_clause(sentence, _DECLARING)
 
 
 def sentences_of(text: str) -> list[str]:
@@ -94,15 +81,6 @@ def sentences_of(text: str) -> list[str]:
             sentences.append(text[begin:place])
             begin = place + 2
     return [sentence for sentence in (*sentences, text[begin:]) if sentence]
-
-
-def _options_clause(settings: re.Match[str]) -> str:
-    options = {"epsilon": "epsilon", "contributions": "max_groups_contributed"}
-    stated = [
-        f"{options[name]} = {value.upper() if value == 'auto' else value}"
-        for name, value in _SETTING.findall(settings[0])
-    ]
-    return f"OPTIONS ({', '.join(stated)})"
 
 
 def _describe_intervals(names: Sequence[str], rows: Sequence[Mapping[str, Any]], confidence: float) -> str:
