@@ -460,7 +460,10 @@ class QuestionService:
             return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=parts, statement=statement)
         with at_field("query"):
             budget = _budget_of(question, None)
-        query, where = _bounded_and_checked(question.query, dataset, schema, allowed)
+        # The noise of public groups can be told without a bound, so an accuracy is answered without a search.
+        is_told = isinstance(budget, Within) and question.query.domain is not None
+        finds_bounds = not isinstance(budget, Draws) and not is_told
+        query, where = _bounded_and_checked(question.query, dataset, schema, allowed, finds_bounds=finds_bounds)
         part = CheckedPart(query=query, schema=schema, where=where)
         return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=(part,))
 
@@ -472,7 +475,7 @@ class QuestionService:
         """
         joins, derivation = core.source.joins, core.source.derivation
         schema = self._engines.schema(dataset, joins, derivation)
-        query, where = _bounded_and_checked(core.query, dataset, schema, allowed)
+        query, where = _bounded_and_checked(core.query, dataset, schema, allowed, finds_bounds=False)
         return CheckedPart(query=query, schema=schema, where=where, joins=joins, derivation=derivation)
 
     def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
@@ -516,17 +519,18 @@ class QuestionService:
 
 
 def _bounded_and_checked(
-    query: Query, dataset: Dataset, schema: Schema, allowed: AllowedColumns
+    query: Query, dataset: Dataset, schema: Schema, allowed: AllowedColumns, *, finds_bounds: bool
 ) -> tuple[Query, Filter | None]:
     """Return `query` with the contribution bounds of `dataset`, and its parsed filter; all that is wrong is named.
 
-    `schema` has the columns of the table that the query reads, and `allowed` those that the steward allows. Raises
+    `schema` has the columns of the table that the query reads, and `allowed` those that the steward allows.
+    `finds_bounds` says whether a private search may find in how many groups a user counts. Raises
     `InvalidParameter`, `InvalidFilter` or `UnknownColumn` with the name of the request field at fault.
     """
 
     def bounded() -> Query:
         with at_field("query"):
-            return bounded_query(query, dataset)
+            return bounded_query(query, dataset, finds_bounds=finds_bounds)
 
     where, bounded_by_dataset = each_of(lambda: check_columns(query, schema, allowed), bounded)
     return bounded_by_dataset, where
