@@ -22,7 +22,7 @@ from setwise import __version__
 from setwise.analytics.askable import SqlWords
 from setwise.analytics.execute import padded
 from setwise.analytics.query import STATISTICS, Contributions
-from setwise.analytics.sql.suggestions.parameter_words import with_calls
+from setwise.analytics.sql.suggestions.hint_clauses import with_calls
 from setwise.errors import SetwiseError, UnknownName
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 from setwise.accounting.promises import promise_in_words, rounded_down, rounded_up
 from setwise.analytics.answer import version_in
 from setwise.analytics.present.text import visible_text
-from setwise.analytics.sql.suggestions.parameter_words import with_options_clause
+from setwise.analytics.sql.suggestions.hint_clauses import with_options_clause
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.release import UNRELIABLE, mark_reasons
 
