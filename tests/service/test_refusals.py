@@ -52,3 +52,68 @@ def test_a_catalog_that_is_not_json_is_shown_the_body(team: Team):
     text = '[tables.x]\nsource = "x.parquet"\nuser = "user_id"\n'
     for sent in ({"content": text, "headers": {"Content-Type": "application/toml"}}, {"json": {"catalog": text}}):
         assert '{"text": "[tables.' in detail(team.steward.put("/catalog", **sent))
+
+
+@pytest.fixture(scope="module")
+def joinable(team: Team) -> None:
+    """Two datasets of the same users: `events`, and `people` with the same table."""
+    body = {"name": "people", "table": "events.parquet", "user": "user_id", "items": ["country"], "apart": "a trial"}
+    made(team.steward.post("/datasets", json=body))
+
+
+def refused(team: Team, query: dict[str, Any]) -> str:
+    spend = {"kind": "total", "epsilon": 0.5, "delta": 1e-8}
+    body = {"dataset": "events", "account": "ada-total", "query": query, "spend": spend}
+    return detail(team.ada.post("/preview", json=body))
+
+
+@pytest.mark.parametrize("on", ["USING (user_id)", "ON e.user_id = p.user_id", "ON e.word = p.country"])
+def test_two_private_datasets_are_not_joined_and_no_column_is_said_to_help(team: Team, joinable: None, on: str):
+    text = f"SELECT p.country, COUNT(DISTINCT e.user_id) AS n FROM events e JOIN people p {on} GROUP BY p.country"
+    told = refused(team, {"kind": "sql", "text": text})
+    assert told.startswith("'people' cannot be joined: a question to the dataset 'events' reads its table")
+    assert "steward allows columns" not in told
+    assert "before a steward registers them" in told
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"kind": "sql", "text": "SELECT AVG(user_id + 1) AS m FROM events"},
+        {"kind": "sql", "text": "SELECT COUNT(*) AS n FROM events WHERE user_id + 1 > 3"},
+        {"kind": "sql", "text": "SELECT AVG(user_id) AS m FROM events"},
+        {"kind": "top-k", "item": "user_id", "k": 3},
+    ],
+    ids=["computed", "condition", "mean", "item"],
+)
+def test_the_user_column_is_not_said_to_be_allowed_by_a_steward(team: Team, query: dict[str, Any]):
+    told = refused(team, query)
+    assert "COUNT(DISTINCT user_id)" in told
+    assert "steward allows" not in told, "a registration with the user column among the items is refused"
+
+
+def test_columns_are_named_once(team: Team):
+    told = refused(team, {"kind": "sql", "text": "SELECT COUNT(*) AS n FROM events WHERE user_id + 1 > 3"})
+    named = re.findall("'([^']*)'", told[told.index("(") : told.index(")")])
+    assert len(named) == len(set(named))
+
+
+_QUERIES: list[dict[str, Any]] = [
+    {"kind": "mean", "item": "word", "value": "minutes", "low": 0},
+    {"kind": "histogram", "item": "nope"},
+    {"kind": "sql", "text": "SELECT * FROM events"},
+    {"kind": "sql", "text": "SELECT x.a, COUNT(*) AS n FROM events JOIN x USING (word) GROUP BY x.a"},
+    {"kind": "sql", "text": "SELECT word, AVG(country) AS m FROM events GROUP BY word"},
+]
+
+
+@pytest.mark.parametrize("query", _QUERIES, ids=range(len(_QUERIES)))
+def test_refusals_name_no_options_of_the_command_line(team: Team, query: dict[str, Any]):
+    assert not re.search(" --[a-z]|`--[a-z]", refused(team, query))
+
+
+def test_an_engine_that_the_service_lacks_is_named_by_its_setting(team: Team):
+    body = {"name": "far", "table": "t", "user": "u", "items": ["i"], "engine": "postgresql"}
+    told = detail(team.steward.post("/datasets", json=body))
+    assert "SETWISE_ENGINE" in told
+    assert " --" not in told
