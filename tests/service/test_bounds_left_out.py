@@ -1,4 +1,4 @@
-"""Questions in the form and over REST find in how many groups a user counts, as SQL does, unless the dataset says so."""
+"""Questions over REST and in the form find in how many groups a user counts, unless the dataset declares it."""
 
 import pytest
 

@@ -218,7 +218,9 @@ def defect(error: Exception) -> Problem:
 def _validation_problem(error: RequestValidationError, example: str) -> Problem:
     """Return the problem document of a malformed request: the first field at fault in `error`, and the expected value.
 
-    If the body is no JSON object or lacks a field, the document shows the body `example`, unless that is "". The value that was sent is never repeated, because it may be a secret in the wrong place.
+    If the body is no JSON object or lacks a field, the document shows the body `example`, unless that is "".
+
+    The value that was sent is never repeated, because it may be a secret in the wrong place.
     """
     first = error.errors()[0]
     field = field_of(tuple(first["loc"]))[:_LONGEST_FIELD] or "body"

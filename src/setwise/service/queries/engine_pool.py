@@ -436,9 +436,7 @@ class Engines:
         """
         addresses = [each for each in self._settings.engine if EngineKind.of(each) is kind]
         if not addresses:
-            raise InvalidParameter(
-                f"the service was started without {kind}; its operator adds {kind} to SETWISE_ENGINE"
-            )
+            raise InvalidParameter(f"the service was started without {kind}; its operator can add it to SETWISE_ENGINE")
         return addresses[0]
 
     def source(self, dataset: Dataset) -> DataIdentity:
