@@ -104,6 +104,8 @@ async function preview() {
     if (mine === turn) showPreview(found);
   } catch (error) {
     if (mine !== turn) return;
+    payable = error.status !== 402;
+    arrangeButton();
     told.replaceChildren(element("p", { class: "empty" }, "No preview for this."));
     showProblem(error);
   }
