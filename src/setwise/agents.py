@@ -12,15 +12,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, TypeVar
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
-from pydantic import Field
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import Field, ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from setwise import __version__
 from setwise.analytics.askable import SqlWords
 from setwise.analytics.execute import padded
 from setwise.analytics.query import STATISTICS, Contributions
+from setwise.analytics.sql.suggestions.hint_clauses import with_calls
 from setwise.errors import SetwiseError, UnknownName
 
 if TYPE_CHECKING:
@@ -69,16 +71,26 @@ class LocalTables:
         self._question_lock = threading.Lock()
 
     def datasets(self) -> list[ToolResult]:
-        """Return one object for each table: its name, and the name of the account that pays for all tables."""
-        return [{"name": name, "account": self._account.name} for name in self._sessions]
+        """Return one object for each table: its name, its user column, and the account that pays for all tables."""
+        return [
+            {"name": name, "user": session.user_column, "account": self._account.name}
+            for name, session in self._sessions.items()
+        ]
 
     def describe(self, dataset: str) -> ToolResult:
-        """Return the name of the table `dataset`, and the name and kind (text, integer, ...) of each of its columns.
+        """Return the name of the table `dataset`, its user column, and the name and kind of each of its columns.
 
-        Both are public. No row is read.
+        A kind is text, integer and so on. All of this is public, and no row is read.
         """
-        schema = self._session(dataset).schema
-        return {"name": dataset, "columns": [{"name": each.name, "kind": str(each.kind)} for each in schema]}
+        session = self._session(dataset)
+        columns = [{"name": column.name, "kind": str(column.kind)} for column in session.schema]
+        return {
+            "name": dataset,
+            "user": session.user_column,
+            "unit": session.unit,
+            "count_users": f"COUNT(DISTINCT {session.user_column})",
+            "columns": columns,
+        }
 
     def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
         """Return the plan of the SELECT `sql` on the table `dataset` as a JSON object; nothing is charged.
@@ -173,16 +185,19 @@ class ServiceTables:
     def datasets(self) -> list[ToolResult]:
         """Return one object for each dataset of the service, also for those on which the person has no account.
 
-        An object has only the dataset's `name`.
+        An object has the dataset's `name` and, as `user`, its user column.
         """
-        return [{"name": each["name"]} for each in self._client.datasets()]
+        return [{"name": record["name"], "user": record["user"]} for record in self._client.datasets()]
 
     def describe(self, dataset: str) -> ToolResult:
         """Return the service's record of the dataset called `dataset`: the columns that questions may use, and bounds.
 
+        Its `user` is the user column, and `count_users` the only SQL in which questions may name this column.
+
         Raises: `UnknownName` if the service has no dataset of that name.
         """
-        return _lookup_dataset({each["name"]: {**each} for each in self._client.datasets()}, dataset)
+        record = _lookup_dataset({record["name"]: record for record in self._client.datasets()}, dataset)
+        return {**record, "count_users": f"COUNT(DISTINCT {record['user']})"}
 
     def preview(self, dataset: str, sql: str, words: SqlWords) -> ToolResult:
         """Return the plan (cost and accuracy) of the SELECT `sql` on `dataset` as a JSON object; nothing is charged.
@@ -240,6 +255,23 @@ def _describe_series(series: "LiveSeries") -> ToolResult:
     }
 
 
+_TEXTS = ("hint", "interval_note", "left_out", "reason", "why", "advice", "problem")
+"""The fields of an answer or a plan that are sentences for people and may name parameters."""
+
+_DECLARING = "whoever holds the data can declare it for the dataset (domains)"
+"""How public groups are listed. No tool takes such a list."""
+
+
+def _in_tool_words(result: ToolResult) -> dict[str, Any]:
+    """Return the answer or plan `result` with sentences that name SQL where they name parameters that no tool has."""
+    changed: dict[str, Any] = {
+        name: with_calls(text, _DECLARING) for name in _TEXTS if isinstance(text := result.get(name), str)
+    }
+    if notes := result.get("notes"):
+        changed["notes"] = [with_calls(note, _DECLARING) for note in notes]
+    return {**result, **changed}
+
+
 Catalog = LocalTables | ServiceTables
 """The tables that an agent may ask, and the account that pays for them."""
 
@@ -256,7 +288,8 @@ INSTRUCTIONS = f"""\
 Answers are differentially private: each is a noisy number with an interval that holds with the confidence it states.
 Every answer spends budget that does not come back. Describe the dataset, preview a question until it is good enough,
 then ask it once, under a key of your own. Asking again under the same key returns the same answer for free.
-Questions are one SELECT: COUNT(*), COUNT(DISTINCT user), {_FUNCTIONS} and APPROX_QUANTILES,
+Questions are one SELECT: COUNT(*), {_FUNCTIONS} and APPROX_QUANTILES,
+COUNT(DISTINCT ..) of the user column (list_datasets and describe name it as `user`) for the number of users,
 GROUP BY, WHERE, HAVING, ORDER BY, LIMIT. Several quantiles of a column cost less in one SELECT than one by one. Groups
 with few users do not appear. `left_out` of an answer says which rows its numbers do not include: repeat it with them.\
 """
@@ -264,7 +297,8 @@ with few users do not appear. `left_out` of an answer says which rows its number
 
 Dataset = Annotated[str, Field(description="The name of a dataset, from list_datasets.")]
 _SQL_IN_WORDS = (
-    "One SELECT on the dataset's name, e.g. SELECT country, COUNT(DISTINCT user_id) AS users FROM visits "
+    "One SELECT on the dataset's name, e.g. where describe says that `user` is user_id: "
+    "SELECT country, COUNT(DISTINCT user_id) AS users FROM visits "
     "WHERE year = 2026 GROUP BY country ORDER BY users DESC LIMIT 10. Aggregates: COUNT(*), COUNT(DISTINCT column), "
     "FUNCTIONS, APPROX_QUANTILES(column, n). FILTER (WHERE ..) may follow an aggregate. Rows: arithmetic, CASE, CAST, "
     "DATE_TRUNC('month', column), EXTRACT(HOUR FROM column), JOIN of tables that describe calls public. Released rows: "
@@ -303,6 +337,48 @@ _FREE = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _SPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
+class _AgentServer(MCPServer):
+    """An MCP server that refuses wrong arguments of a tool in one sentence.
+
+    The sentence of the MCP library has several lines, the rejected values and an address of the pydantic library.
+    """
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: "Context[Any, Any] | None" = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call the tool `name` with `arguments`, and return its result.
+
+        Raises: `ToolError` if the arguments are wrong, or if the tool refuses them.
+        """
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_explain_arguments(name, error.__cause__)) from error.__cause__
+            raise
+
+
+_NAMED_ARGUMENTS = 5
+"""The most wrong arguments that an error names."""
+
+
+def _explain_arguments(tool: str, error: ValidationError) -> str:
+    """Return a sentence that says which arguments of `tool` are missing or wrong, and what is expected in their place.
+
+    Values that the agent sent are not repeated.
+    """
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    missing = [str(problem["loc"][0]) for problem in problems if problem["type"] == "missing"]
+    wrong = {
+        str(problem["loc"][0]): problem["msg"][:1].lower() + problem["msg"][1:]
+        for problem in problems
+        if problem["type"] != "missing" and problem["loc"]
+    }
+    parts = [f"give {' and '.join(missing[:_NAMED_ARGUMENTS])}"] if missing else []
+    parts += [f"{name}: {message}" for name, message in list(wrong.items())[:_NAMED_ARGUMENTS]]
+    return f"{tool} cannot be called like this: {'; '.join(parts) or 'its arguments are wrong'}"
+
+
 def agent_server(catalog: Catalog) -> MCPServer:
     """Return an MCP server with seven tools, by which an agent asks the tables of `catalog`.
 
@@ -314,14 +390,14 @@ def agent_server(catalog: Catalog) -> MCPServer:
     above, such as `Dataset` and `Sql`, as descriptions of the arguments. Each tool returns a plain `dict`, because the
     MCP library would wrap any other kind of mapping in a further object.
     """
-    server = MCPServer("setwise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+    server = _AgentServer("setwise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
     def list_datasets() -> list[dict[str, Any]]:
-        """List the datasets that can be asked."""
+        """List the datasets that can be asked, with the column that tells users apart (`user`). Free."""
         return [dict(each) for each in catalog.datasets()]
 
     def describe(dataset: Dataset) -> dict[str, Any]:
-        """Describe a dataset: its columns and their kinds. Free."""
+        """Describe a dataset: its user column (`user`), how users are counted, its columns and their kinds. Free."""
         return dict(catalog.describe(dataset))
 
     def preview(
@@ -334,7 +410,7 @@ def agent_server(catalog: Catalog) -> MCPServer:
         counts: Counts = None,
     ) -> dict[str, Any]:
         """Say what the SELECT `sql` on a dataset would cost and how far off its answer may be. Free: no row is read."""
-        return dict(catalog.preview(dataset, sql, _words(epsilon, delta, contributions, discover, counts)))
+        return _in_tool_words(catalog.preview(dataset, sql, _words(epsilon, delta, contributions, discover, counts)))
 
     def ask(
         dataset: Dataset,
@@ -347,7 +423,7 @@ def agent_server(catalog: Catalog) -> MCPServer:
         counts: Counts = None,
     ) -> dict[str, Any]:
         """Answer the SELECT `sql` on a dataset with noise, and charge the account. Spends budget: preview it first."""
-        return dict(catalog.ask(dataset, sql, _words(epsilon, delta, contributions, discover, counts), key))
+        return _in_tool_words(catalog.ask(dataset, sql, _words(epsilon, delta, contributions, discover, counts), key))
 
     def balance(dataset: Dataset) -> dict[str, Any]:
         """Say how much budget is left in the account that pays for questions to a dataset. Free."""
@@ -407,7 +483,7 @@ def _with_tool_errors(tool: Callable[P, T]) -> Callable[P, T]:
         try:
             return tool(*args, **kwargs)
         except SetwiseError as error:
-            raise ToolError(str(error)) from None
+            raise ToolError(with_calls(" ".join(str(error).split()), _DECLARING)) from None
 
     return called
 

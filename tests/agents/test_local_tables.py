@@ -1,5 +1,6 @@
 import asyncio
 import random
+import re
 from itertools import count
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ from mcp import Client
 
 import setwise
 from setwise import Ledger, compose
-from setwise.agents import LocalTables, agent_server
+from setwise.agents import INSTRUCTIONS, LocalTables, agent_server
 from setwise.mechanisms.doubling_bounds import DoublingBounds
 from tests import sizes
 
@@ -78,7 +79,9 @@ def test_an_agent_finds_out_previews_asks_and_sees_the_balance(served):
             ("balance", {"dataset": "visits"}),
         ],
     )
-    assert datasets == {"result": [{"name": "visits", "account": "agent"}]}
+    assert datasets == {"result": [{"name": "visits", "user": "who", "account": "agent"}]}
+    assert described["user"] == "who"
+    assert described["count_users"] == "COUNT(DISTINCT who)"
     assert [each["name"] for each in described["columns"]] == ["who", "page", "minutes"]
     assert previewed["shortage"] is None
     assert answered["columns"] == ["page", "users"]
@@ -105,6 +108,43 @@ def test_the_tools_describe_the_sql_that_they_take(served):
             assert function in written, (name, function)
         assert "need bounds" not in written
         assert "contributions" in properties
+
+
+def test_the_instructions_say_where_the_user_column_is_named(served):
+    server, _ = served()
+    assert "COUNT(DISTINCT user)" not in INSTRUCTIONS
+    assert "`user`" in INSTRUCTIONS
+    assert server.instructions == INSTRUCTIONS
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("balance", {}, "balance cannot be called like this: give dataset"),
+        ("ask", {"epsilon": 1}, "ask cannot be called like this: give dataset and sql and key"),
+        ("show_series", {"series": "a", "window": "many"}, "show_series cannot be called like this: window: input"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_sentence(served, name, arguments, expected):
+    refused, told = one(served()[0], name, **arguments)
+    assert refused
+    assert told.startswith(expected)
+    assert "\n" not in told
+    assert "http" not in told
+    assert "many" not in told
+
+
+def test_hints_name_what_the_tools_take(served):
+    """A hint named `per_item` and a domain, which no tool takes, and options of the command line."""
+    server, _ = served()
+    rare = "SELECT page, COUNT(*) AS n FROM visits WHERE minutes = 1 GROUP BY page"
+    refused, told = one(server, "ask", dataset="visits", sql=rare, key="rare", epsilon=0.5, delta=1e-7)
+    assert not refused, told
+    assert told["hint"]
+    assert not re.search(r"per_item|state it as the domain|--[a-z]", " ".join(map(str, told.values()))), told
+    refused, told = one(server, "preview", dataset="visits", sql="SELECT AVG(minutes) FROM visits GROUP BY", epsilon=1)
+    assert refused
+    assert not re.search(" --[a-z]", told)
 
 
 @pytest.mark.parametrize("contributions", [2, "auto"])

@@ -37,8 +37,10 @@ def told(team):  # noqa: F811
 
 
 def test_datasets_are_those_of_the_person(told):
-    assert {"name": "events"} in told["list_datasets"].structured_content["result"]
+    assert {"name": "events", "user": "user_id"} in told["list_datasets"].structured_content["result"]
     assert told["describe"].structured_content["name"] == "events"
+    assert told["describe"].structured_content["user"] == "user_id"
+    assert told["describe"].structured_content["count_users"] == "COUNT(DISTINCT user_id)"
 
 
 def test_a_question_is_previewed_answered_and_replayed(told):

@@ -192,9 +192,9 @@ def test_all_that_is_wrong_with_a_question_is_named_at_once_with_what_a_steward_
     assert "item must be one of the columns allowed here ('word'), not 'wrod'" in detail
     assert "contributions must be at most 5" in detail
     assert "minutes" in detail
-    mean = {"kind": "mean", "value": "user_id", "low": 0, "high": 9}
+    mean = {"kind": "mean", "value": "country", "low": 0, "high": 9}
     allowed = refused(team, "POST", "/preview", TOP_3 | {"query": mean})["detail"]
-    assert 'a steward allows columns where a dataset is registered, as in "values": ["user_id"]' in allowed
+    assert 'a steward allows columns where a dataset is registered, as in "values": ["country"]' in allowed
 
 
 def test_more_rows_of_a_user_than_were_declared_are_refused_by_name(team: Team):

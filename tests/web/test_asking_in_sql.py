@@ -126,7 +126,7 @@ def test_a_mean_and_a_quantile_from_the_form(ada: Browsing, total: str) -> None:
     expect(page.locator("#preview")).to_contain_text("a quantile of minutes")
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.locator("#answer h2")).to_have_text("0.9 quantile of minutes between 0 and 60")
-    expect(page.locator("#answer thead th")).to_have_text(["item", "quantile_0.9_minutes"])
+    expect(page.locator("#answer thead th")).to_have_text(["measured", "quantile 0.9 of minutes"])
     ada.picture("ask-quantile-light")
     ada.check()
 
@@ -147,8 +147,8 @@ def test_several_shares_are_asked_for_at_once(ada: Browsing, total: str) -> None
     page.get_by_role("button", name="Ask", exact=True).click()
     answer = page.locator("#answer")
     expect(answer.locator("h2")).to_have_text("0.25, 0.5 and 0.75 quantiles of minutes between 0 and 60")
-    names = ["quantile_0.25_minutes", "median_minutes", "quantile_0.75_minutes"]
-    expect(answer.locator("thead th")).to_have_text(["item", *names])
+    names = ["quantile 0.25 of minutes", "median of minutes", "quantile 0.75 of minutes"]
+    expect(answer.locator("thead th")).to_have_text(["measured", *names])
     expect(answer.locator(".answer-chart .bars .point")).to_have_count(3)
     expect(answer.locator(".answer-chart .ytick")).to_have_text(names)
     page.get_by_label("For each").select_option("country")
@@ -180,7 +180,7 @@ def test_bins_and_bounds_to_be_found_from_the_form(ada: Browsing, total: str) ->
     page.get_by_label("ε for this question").fill("0.5")
     expect(page.locator("#preview")).to_contain_text("auto")
     page.get_by_role("button", name="Ask", exact=True).click()
-    expect(page.locator("#answer h2")).to_have_text("Mean of minutes by country, its bounds to be found")
+    expect(page.locator("#answer h2")).to_have_text("Mean of minutes by country, its bounds found privately")
     expect(page.locator("#answer [data-language=python]")).to_contain_text("contributions='auto'")
     page.get_by_label("in bins").fill("by 10")
     expect(page.locator("#problem")).to_contain_text("'country by 10' needs a column of numbers")

@@ -80,11 +80,71 @@ def test_the_preview_is_in_words_and_the_mechanism_one_click_away(ada: Browsing,
 def test_a_refused_question_clears_the_old_answer(ada: Browsing, budget: str) -> None:
     """The old numbers used to stay below the refusal, as if they answered the new question."""
     answer = ask(ada, budget, "SELECT COUNT(DISTINCT visitor) FROM shop")
-    ada.page.get_by_label("ε for this question").fill("50")
+    write_sql(ada.page, "SELECT * FROM shop")
     ada.page.get_by_role("button", name="Ask", exact=True).click()
     expect(ada.page.locator("#problem")).to_be_visible()
     expect(answer).to_be_hidden()
-    ada.check(refused=(402,))
+    ada.check(refused=(422,))
+
+
+def test_ask_waits_until_the_account_can_pay(ada: Browsing, budget: str) -> None:
+    page = ada.page
+    ada.go(f"/ask?account={budget}")
+    ada.ready("ask")
+    button = page.get_by_role("button", name="Ask", exact=True)
+    page.get_by_label("ε for this question").fill("50")
+    expect(page.locator("#preview .alert")).to_be_visible()
+    expect(button).to_be_disabled()
+    page.get_by_label("ε for this question").fill("0.2")
+    expect(button).to_be_enabled()
+    ada.check()
+
+
+def test_a_hint_stands_with_the_answer_in_words_of_the_question(ada: Browsing, budget: str) -> None:
+    """It was hidden under "How it was done", and named parameters that neither the form nor SQL has."""
+    answer = ask(ada, budget, "SELECT product, COUNT(*) AS n FROM shop GROUP BY product", "0.2")
+    hint = answer.locator(".advice")
+    expect(hint).to_be_visible()
+    expect(hint).to_contain_text("OPTIONS (")
+    expect(hint).not_to_contain_text("per_item")
+    expect(hint).not_to_contain_text("--")
+
+
+def test_a_mean_from_the_form_is_headed_by_its_own_words(ada: Browsing, shop: Team) -> None:
+    account = {"kind": "filter", "name": "ada-headed", "analyst": "ada", "dataset": "shop"}
+    made(shop.steward.post("/accounts", json=account | {"epsilon": 8.0, "delta": 1e-5}))
+    page = ada.page
+    ada.go("/ask?account=ada-headed")
+    ada.ready("ask")
+    page.get_by_role("radio", name="Mean").check()
+    page.get_by_label("Values count from").fill("")
+    page.get_by_label("to", exact=True).fill("")
+    page.get_by_label("For each").select_option("country")
+    page.get_by_label("ε for this question").fill("1")
+    expect(page.locator("#preview")).to_contain_text("Costs at most")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    answer = page.locator("#answer")
+    expect(answer.locator("h2")).to_have_text("Mean of minutes by country, its bounds found privately")
+    expect(answer.locator("thead th")).to_have_text(["country", "mean of minutes", "95 % interval"])
+    expect(answer.locator(".left-out")).not_to_contain_text("AVG")
+    ada.check()
+
+
+def test_intervals_of_several_statistics_stand_below_their_numbers_on_a_phone(
+    browser: Browser, shop: Team, budget: str
+) -> None:
+    """The table was cut with its last interval beyond the screen, and nothing showed that it goes on."""
+    context = window(browser, width=390)
+    ada = browsing(context, shop.url, shop.signed_in("ada").cookies["setwise_session"])
+    answer = ask(ada, budget, SEVERAL, "3")
+    region = answer.get_by_role("region", name="The numbers")
+    assert region.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+    below = region.locator("td[data-interval]").first
+    shown = below.evaluate("each => getComputedStyle(each, '::after').content")
+    assert shown == f'"{below.get_attribute("data-interval")}"'
+    expect(region.locator("td.interval").first).to_be_hidden()
+    ada.check()
+    context.close()
 
 
 @pytest.mark.parametrize("width", [1360, 390])

@@ -193,6 +193,11 @@ class Session(Askable):
         return self._unit
 
     @property
+    def user_column(self) -> str:
+        """The name of the column that tells users apart."""
+        return self._person or self._user
+
+    @property
     def protected_column(self) -> str:
         """The name of the column that tells the protected units apart: users, or parts of users such as days.
 

@@ -330,7 +330,7 @@ def check_pays(connection: Connection, *, account: str, dataset: str, known_as: 
         raise InvalidParameter(
             f"the account {account!r} is for the dataset {dataset!r}, and this table {naming}: take another account, "
             f"or give the dataset {dataset!r} if this table is it"
-        )
+        ).proposing({"dataset": dataset})
     # Its charges would be missing from the joint promise of the accounts on that data.
     if not dataset and known_as and any_is_known(connection, names):
         error = InvalidParameter(

@@ -1,6 +1,7 @@
 """The FastAPI application of one replica (process of the service): routers, middleware, error responses and OpenAPI."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -94,8 +95,20 @@ def _error_response(request: Request, error: Exception) -> Response:
 
     The response is an RFC 9457 problem document if the request is for an API path, and otherwise an HTML page.
     """
-    problem = error_response(error)
+    problem = error_response(error, _body_example(request))
     return problem if request.url.path.startswith("/api/") else error_page(request, error, problem)
+
+
+_LONGEST_EXAMPLE = 200
+"""Characters of the longest example of a body that an error shows."""
+
+
+def _body_example(request: Request) -> str:
+    """Return the first example of a body that the route of `request` takes, as JSON text; "" for none or a long one."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    examples = None if body is None else body.field_info.examples
+    text = json.dumps(examples[0]) if examples else ""
+    return text if len(text) <= _LONGEST_EXAMPLE else ""
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:

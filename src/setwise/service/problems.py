@@ -170,10 +170,11 @@ _DETAILS = {
 }
 
 
-def error_response(error: Exception) -> JSONResponse:
+def error_response(error: Exception, example: str = "") -> JSONResponse:
     """Return the HTTP response for `error`: a JSON problem document (RFC 9457) with the status of the error's class.
 
-    Details that only operators should see, such as the address of a database, go to the log.
+    Details that only operators should see, such as the address of a database, go to the log. `example` is a body that
+    the route takes, as JSON text, to show where the body of the request is malformed; "" if none is known.
     """
     headers: dict[str, str] = {}
     match error:
@@ -186,7 +187,7 @@ def error_response(error: Exception) -> JSONResponse:
             elif isinstance(error, StoreFailed):
                 log_store_failure(error)
         case RequestValidationError():
-            problem = _validation_problem(error)
+            problem = _validation_problem(error, example)
         case HTTPException():
             problem, headers = _framework_problem(error), dict(error.headers or {})
         case _:
@@ -214,8 +215,10 @@ def defect(error: Exception) -> Problem:
     return Problem(name="InternalError", status=500, detail=detail)
 
 
-def _validation_problem(error: RequestValidationError) -> Problem:
+def _validation_problem(error: RequestValidationError, example: str) -> Problem:
     """Return the problem document of a malformed request: the first field at fault in `error`, and the expected value.
+
+    If the body is no JSON object or lacks a field, the document shows the body `example`, unless that is "".
 
     The value that was sent is never repeated, because it may be a secret in the wrong place.
     """
@@ -228,6 +231,8 @@ def _validation_problem(error: RequestValidationError) -> Problem:
         detail = _missing_form(field, first["ctx"]["discriminator"])
     if first["type"] == "json_invalid" or (field == "body" and first["type"].startswith(("model_", "missing"))):
         field, detail = "body", "send one JSON object in UTF-8 with Content-Type: application/json"
+    if example and (field == "body" or first["type"] == "missing"):
+        detail = f"{detail}, such as {example}"
     return Problem(name="InvalidParameter", status=422, detail=f"{field}: {detail}", field=field)
 
 

@@ -623,7 +623,7 @@ def charge_in_words(request: str, unit: str = USER) -> str:
     """Return a short text for people that says what a charge paid for, about the unit of privacy `unit`.
 
     `request` is the request text that the ledger stores. If `request` is not the JSON text of a query, the text itself
-    is returned, shortened to 160 characters.
+    is returned, shortened to 160 characters. Bounds that the query left to a search have been found with the charge.
 
     >>> charge_in_words('{"query": {"kind": "count"}}'), charge_in_words("by hand")
     ('Number of users', 'by hand')
@@ -638,4 +638,6 @@ def charge_in_words(request: str, unit: str = USER) -> str:
         query = body["query"]
     except (ValueError, TypeError, KeyError):
         return request if len(request) <= _LONGEST else request[:_LONGEST] + " …"
-    return question_in_words(query, unit) if isinstance(query, dict) else str(query)[:_LONGEST]
+    if not isinstance(query, dict):
+        return str(query)[:_LONGEST]
+    return question_in_words(query, unit).replace("its bounds to be found", "its bounds found privately")

@@ -247,8 +247,9 @@ Auto = Literal["auto"]
 class GroupingBody(Body):
     """The fields that all queries with groups share.
 
-    - `contributions`: the most groups in which one user counts; None takes the dataset's bound, and "auto" spends at
-      most a tenth of the question's epsilon on finding a good bound
+    - `contributions`: the most groups in which one user counts; "auto" spends at most a tenth of the question's epsilon
+      on finding a good bound. None takes the dataset's bound. If the dataset has none, it means "auto" for private
+      groups and for five public groups or more, except in a top k by one count or sum, which needs no bound
     - `domain`: the public group labels. None means that labels are private: noise decides which groups are shown
     - `where`: a filter of rows, as an SQL condition
     - `null_item`: the label of rows whose group is null; None leaves these rows out

@@ -5,7 +5,9 @@ guarantee in words, downloads, and programs that ask the same question.
 """
 
 import json
+import re
 import shlex
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -18,6 +20,7 @@ from setwise.analytics.present.text import charge_in_words, question_in_words
 from setwise.analytics.query import LARGEST_K, SHAPES, STATISTICS, parameters_of
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.statement import Statement
+from setwise.analytics.sql.suggestions.hint_clauses import with_options_clause
 from setwise.contract import IDEMPOTENCY_HEADER, ColumnRecord, DatasetRecord
 from setwise.errors import UnknownName
 from setwise.ledger.status import AccountStatus
@@ -256,10 +259,12 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
     request_body = json.loads(job.request)
     url = service_of(request).settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
     stated_query = request_body["query"] if statement is None else statement.query.to_dict()
+    is_sql = statement is not None
     parts: AnswerParts | None = None
     if job.answer is not None:
         stored = service_of(request).questions.stored_answer(job, statement)
         parts = make(ShowAnswer(stored), stored, service_of(request).renderers)
+        parts = parts if is_sql else _in_form_words(parts, stated_query)
     return render(
         request,
         template,
@@ -277,6 +282,7 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         row_count=0 if parts is None else parts.row_count,
         notes=() if parts is None else parts.notes,
         answer=None if parts is None else parts.answer,
+        hint="" if parts is None else _page_hint(parts.answer.hint, is_sql=is_sql),
         drawn=[] if parts is None else parts.bars,
         bar_count=0 if parts is None else parts.bar_count,
         measure="" if parts is None else parts.measure,
@@ -286,6 +292,66 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         python=python_snippet(url, request_body, job.key),
         curl=curl_snippet(url, request_body, job.key),
     )
+
+
+_FIELDS = {
+    "epsilon": "ε for this question",
+    "contributions": "Items one user may count towards",
+    "per_item": "Most of one user in one item",
+}
+"""For each parameter that a hint may name, the label of its field in the form of a question."""
+
+_DECLARING = "a steward can declare it for the dataset (domains)"
+"""How public groups are listed for a question in SQL, whose form has no field for them."""
+
+
+def _page_hint(hint: str, *, is_sql: bool) -> str:
+    """Return the `hint` of an answer in the words of the form, or of SQL if the question was asked in SQL."""
+    if is_sql:
+        return with_options_clause(hint, _DECLARING)
+    hint = re.sub(r"(per_item = \d+), (?:or )?in SQL COUNT\([^()]*\([^()]*\)\)", r"\1", hint)
+    hint = hint.replace("state it as the domain", "write it under “Labels that may come back”")
+    return re.sub(rf"\b({'|'.join(_FIELDS)}) = ", lambda match: f"“{_FIELDS[match[1]]}” = ", hint)
+
+
+def _in_form_words(parts: AnswerParts, query: dict[str, Any]) -> AnswerParts:
+    """Return the parts of a page about an answer to `query`, which the form asked, without names of columns in SQL.
+
+    The column of labels is headed by the columns that the question groups by, and "mean_age" becomes "mean of age". The
+    sentences about the numbers say "the mean" where they say AVG.
+    """
+    item, value = query.get("item"), query.get("value")
+    headings = {"item": item if isinstance(item, str) else "measured"}
+    for column in parts.columns:
+        name = str(column["name"])
+        if value and name.endswith(f"_{value}") and not column["interval"]:
+            headings[name] = f"{name.removesuffix(f'_{value}').replace('_', ' ')} of {value}"
+    columns = [{**column, "name": headings.get(str(column["name"]), column["name"])} for column in parts.columns]
+    charts = [{**chart, "name": headings.get(str(chart["name"]), chart["name"])} for chart in parts.charts]
+    if item is None:  # the bars are then labelled by the statistics
+        charts = [{**chart, "items": [_with_label(bar, headings) for bar in _bars_of(chart)]} for chart in charts]
+    brief, left_out = (
+        text.replace("AVG is the mean", "This is the mean").replace(" ask SUM(", " ask in SQL SUM(")
+        for text in (parts.answer.brief, parts.answer.left_out)
+    )
+    return replace(
+        parts,
+        columns=columns,
+        charts=charts,
+        measure=headings.get(parts.measure, parts.measure),
+        answer=replace(parts.answer, brief=brief, left_out=left_out),
+    )
+
+
+def _bars_of(chart: dict[str, object]) -> list[dict[str, Any]]:
+    bars = chart["items"]
+    assert isinstance(bars, list)
+    return bars
+
+
+def _with_label(bar: dict[str, Any], headings: dict[str, str]) -> dict[str, Any]:
+    label = headings.get(bar["item"], bar["item"])
+    return {**bar, "item": label, "cells": [headings.get(cell, cell) for cell in bar["cells"]]}
 
 
 def _describe_question(service: Service, job: Job, stated_query: dict[str, Any]) -> str:

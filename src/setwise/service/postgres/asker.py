@@ -16,13 +16,13 @@ from functools import partial
 
 from fastapi.exceptions import RequestValidationError
 
-from setwise.accounting.promises import epsilon_at_delta, promise_in_words, rounded_down, rounded_up
-from setwise.analytics.answer import version_in
+from setwise.accounting.promises import epsilon_at_delta
 from setwise.errors import EngineFailed
 from setwise.ledger.account import Account
 from setwise.ledger.status import AccountStatus
 from setwise.service.api.queries import parse_question, render_query
 from setwise.service.auth.people import Identity
+from setwise.service.postgres.notices import answer_notices, budget_left, in_sql, sentences_of
 from setwise.service.postgres.replies import ReadSelect, Rejected
 from setwise.service.postgres.selects import SelectTask, ShownTables, mentions_clock
 from setwise.service.postgres.session import Answer, AskedBudget
@@ -130,7 +130,7 @@ class ServiceAsker:
         return await service.rendering.run(lambda: _answer(json.loads(render_query(service, job)), status))
 
     async def explain(self, sql: str, budget: AskedBudget) -> Sequence[str]:
-        """Return the preview of the SQL statement `sql` (cost, accuracy, remaining budget) as lines of text.
+        """Return the preview of the SQL statement `sql` (cost, accuracy, remaining budget) as sentences.
 
         `budget` has the epsilon and delta that the preview assumes if the statement states none. Nothing is charged.
         """
@@ -139,14 +139,14 @@ class ServiceAsker:
         preview = await self._service.questions.preview(identity, question, self._service.threads)
         plan = preview.plan
         status = await self._service.threads.run(self._connected.account.status)
-        lines = [
+        texts = [
             f"cost: {epsilon_at_delta(plan.epsilon.upper, plan.delta, 3)}",
             f"accuracy: {plan.why}",
-            _budget_left(status),
+            budget_left(status),
+            f"too little is left: {preview.shortage}" if preview.shortage else "",
+            f"warning: {preview.warning}" if preview.warning else "",
         ]
-        if preview.shortage:
-            lines.append(f"too little is left: {preview.shortage}")
-        return [*lines, f"warning: {preview.warning}"] if preview.warning else lines
+        return [line for text in texts for line in sentences_of(in_sql(text))]
 
     async def cancel(self) -> None:
         """Cancel the question or the query of PostgreSQL's catalogue that this connection runs, if there is one."""
@@ -228,34 +228,16 @@ def _key_of(question: Question, version: object, period: int, day: date) -> str:
 
 
 def _answer(record: dict[str, object], status: AccountStatus) -> Answer:
-    """Return an answered query as columns and rows, with notices of its privacy guarantee and the remaining budget.
+    """Return an answered query as columns and rows, with notices of its guarantee, its accuracy and what is left.
 
     `record` is the query's JSON record as the API returns it, and `status` the status of its account.
     """
-    answer = record["answer"]
-    assert isinstance(answer, dict)
     rows = record["rows"]
     columns = record["columns"]
     assert isinstance(rows, list)
     assert isinstance(columns, list)
-    notices = [
-        answer.get("promise") or promise_in_words(answer["epsilon"]["upper"], answer["delta"]),
-        *filter(None, [answer.get("left_out", "")]),
-        *([f"Version {version} of the table was read."] if (version := version_in(answer["measure"])) else []),
-        _budget_left(status),
-    ]
-    names = tuple(column["name"] if isinstance(column, dict) else str(column) for column in columns)
-    return Answer(columns=names, rows=rows, notices=tuple(notices))
-
-
-def _budget_left(status: AccountStatus) -> str:
-    """Return a sentence with the remaining and the overall epsilon of the account whose status is `status`.
-
-    For example "Budget: about epsilon 2.6 of 3 is left in the account ada-month."
-    """
-    total = rounded_up(status.epsilon.upper, 3)
-    remaining = rounded_down(status.share_left * status.epsilon.upper, 2)
-    return f"Budget: about epsilon {remaining} of {total} is left in the account {status.name}."
+    names = tuple(column["name"] for column in columns)
+    return Answer(columns=names, rows=rows, notices=answer_notices(record, status))
 
 
 _CODE_OF_STATUS = {402: "53400", 404: "42P01", 409: "23505", 422: "22023", 429: "53300", 503: "58030"}

@@ -66,7 +66,7 @@ class Asker(Protocol):
         ...
 
     async def explain(self, sql: str, budget: AskedBudget) -> Sequence[str]:
-        """Return the preview of the SQL statement `sql` (cost, accuracy, remaining budget) as lines of text.
+        """Return the preview of the SQL statement `sql` (cost, accuracy, remaining budget) as sentences.
 
         `budget` has the epsilon and delta that the preview assumes if the statement states none. Nothing is charged.
         """

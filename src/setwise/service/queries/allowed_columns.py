@@ -16,15 +16,32 @@ from setwise.service.problems import at_field, each_of
 from setwise.service.storage.datasets import Dataset
 
 
-def column_not_allowed(word: str, name: str, listed: Sequence[str]) -> UnknownColumn:
+def column_not_allowed(word: str, name: str, listed: Sequence[str], user: str = "") -> UnknownColumn:
     """Return the error for a request that names the column `name` in a place where the steward does not allow it.
 
     The message says which place that is (`word`, such as "item") and which columns are allowed there (`listed`). A
-    column that does not exist gets the same message, so that nobody can find out which other columns the table has.
+    column that does not exist gets the same message, so that nobody can find out which other columns the table has. If
+    `name` is the user column `user`, which no steward can allow, the message says how users are counted.
     """
-    names = ", ".join(map(repr, listed)) or "none"
-    allowing = f"; a steward allows columns where a dataset is registered, as in {_field(word)}: {dumps([name])}"
-    return UnknownColumn(f"{word} must be one of the columns allowed here ({names}), not {name!r}{allowing}")
+    refused = f"{word} must be one of the columns allowed here ({_names(listed)}), not {name!r}"
+    if name == user:
+        return UnknownColumn(f"{refused}, {_counted_only(user)}")
+    return UnknownColumn(f"{refused}; {_how_allowed(_field(word), name)}")
+
+
+def _names(listed: Sequence[str]) -> str:
+    """Return the names of columns in quotes, each once; "none" for no columns."""
+    return ", ".join(map(repr, dict.fromkeys(listed))) or "none"
+
+
+def _how_allowed(field: str, name: str) -> str:
+    """Return a phrase that says how a steward allows the column `name`: in `field` of a dataset's registration."""
+    return f"a steward allows columns where a dataset is registered, as in {field}: {dumps([name])}"
+
+
+def _counted_only(user: str) -> str:
+    """Return a phrase that says what questions may do with the user column `user`."""
+    return f"which tells users apart: questions may only count users, in SQL by COUNT(DISTINCT {user})"
 
 
 def _field(word: str) -> str:
@@ -64,7 +81,7 @@ class AllowedColumns:
         """
         column = self.dataset_column(name)
         if not exists or (column is not None and column not in listed):
-            raise column_not_allowed(word, name, listed)
+            raise column_not_allowed(word, column or name, listed, self._dataset.user)
 
     def check_derivation(self, derivation: Derivation) -> None:
         """Raise `UnknownColumn` unless the steward allows every column with which `derivation` computes.
@@ -79,12 +96,11 @@ class AllowedColumns:
             column = dataset.protected if protected else self.dataset_column(name)
             listed = (*dataset.items, *dataset.filters, *(dataset.values if is_number else ()))
             if column is not None and column not in listed:
-                names = ", ".join(map(repr, listed)) or "none"
+                refused = f"SQL may compute with the columns allowed here ({_names(listed)}), not with {name!r}"
+                if column in (dataset.user, dataset.protected):
+                    raise UnknownColumn(f"{refused}, {_counted_only(dataset.user)}")
                 field = '"values"' if is_number else '"items" or "filters"'
-                raise UnknownColumn(
-                    f"SQL may compute with the columns allowed here ({names}), not with {name!r}; a steward allows "
-                    f"columns where a dataset is registered, as in {field}: {dumps([name])}"
-                )
+                raise UnknownColumn(f"{refused}; {_how_allowed(field, name)}")
 
     def check_key(self, key: Key) -> None:
         """Raise `UnknownColumn` unless SQL may join a table on the condition `key`.

@@ -1,30 +1,35 @@
 """The contribution bounds that a dataset sets for questions: how many groups and rows of a user count."""
 
 from setwise.analytics.query import Query
+from setwise.analytics.sql.core import with_contributions
 from setwise.errors import InvalidParameter
 from setwise.service.problems import at_field
 from setwise.service.storage.datasets import Dataset
 
 
-def bounded_query(query: Query, dataset: Dataset) -> Query:
-    """Return `query` with the dataset's contribution bounds filled in where the query states none.
+def bounded_query(query: Query, dataset: Dataset, *, finds_bounds: bool) -> Query:
+    """Return `query` with its contribution bounds: its own, those of `dataset`, or one that a private search finds.
 
     Contribution bounds limit what one user contributes: the most groups in which the user counts, the most that the
-    user adds to one group, and the most rows of the user that count in one group.
+    user adds to one group, and the most rows of the user that count in one group. If neither the query nor the dataset
+    states the most groups, a private search finds it within a tenth of epsilon, where SQL would have it found, too: for
+    private groups (noise decides which of them are shown), and for five public groups or more.
 
-    Raises `InvalidParameter` in two cases:
+    `finds_bounds` is False if the account pays with guarantees that were registered for single mechanisms, because none
+    of them pays for a search.
 
-    - The query states a larger bound than the dataset, for one of the first two bounds.
-    - The query is a histogram of private groups (noise decides which of them are shown), and nothing limits in how many
-      groups one user counts: neither the query nor the dataset states a bound, and the query does not ask the service
-      to find one ("auto").
+    Raises `InvalidParameter` if the query states a larger bound than the dataset, or if it is a histogram of private
+    groups whose bound would have to be found, but cannot.
     """
     bounded = _within_bounds(query.with_declared_rows(dataset.rows_per_user), dataset)
+    if finds_bounds:
+        return with_contributions(bounded)
     has_bound = bounded.contributions is not None or bounded.auto_contributions
     if bounded.kind == "histogram" and not has_bound and bounded.domain is None:
         with at_field("query.contributions"):
             raise InvalidParameter(
-                "a histogram of this dataset needs contributions or a domain: give either, or ask for a top k"
+                "say in how many groups one user may count (contributions), or list public groups (domain): registered "
+                "uses pay for no search of that number"
             )
     return bounded
 

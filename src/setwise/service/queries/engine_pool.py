@@ -436,7 +436,7 @@ class Engines:
         """
         addresses = [each for each in self._settings.engine if EngineKind.of(each) is kind]
         if not addresses:
-            raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
+            raise InvalidParameter(f"the service was started without {kind}; its operator can add it to SETWISE_ENGINE")
         return addresses[0]
 
     def source(self, dataset: Dataset) -> DataIdentity:
@@ -527,8 +527,8 @@ class Engines:
         place = f"{SCHEME}{bucket}/{key}/"
         if not any(place.startswith(f"{allowed.rstrip('/')}/") for allowed in self._settings.store):
             raise UnsuitableTable(
-                "a table in an object store must lie under a prefix that the service was started with: --store "
-                "s3://BUCKET/FOLDER"
+                "a table in an object store must lie under a prefix that the operator of the service has set, as in "
+                "SETWISE_STORE=s3://BUCKET/FOLDER"
             )
         return table
 

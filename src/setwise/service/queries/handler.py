@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from fractions import Fraction
 
-from setwise.accounting.guarantees import Use
+from setwise.accounting.guarantees import ApproxDP, Use
+from setwise.accounting.notation import format_use
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.budget import DEFAULT_DELTA, AskedBudget, Budget, Draws, Within, budget_of, default_delta
+from setwise.analytics.budget import AskedBudget, Budget, Draws, Within, budget_of, default_delta, drawn_for
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.expression import Filter
@@ -37,6 +38,7 @@ from setwise.errors import (
     UnsuitableTable,
 )
 from setwise.ledger.account import Account
+from setwise.ledger.terms import Terms
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
 from setwise.service.auth.people import Identity
@@ -67,6 +69,17 @@ _ROW_CHARACTERS = 4 << 20
 
 _LONGEST_ROWS = 64 << 10
 """The most characters of the cached rows of one answer, so that one large answer does not displace others."""
+
+
+_USED_UP = 20
+"""An account of which less than one twentieth is left is called used up, if that is no half of what a question needs.
+
+An epsilon of 0.001 would still be paid, but its answers would be noise."""
+
+_USED_UP_TEXT = (
+    "the account is used up: answers that it has paid for stay free under their keys, and a steward can open another "
+    "account"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -454,13 +467,16 @@ class QuestionService:
         if isinstance(question.query, SqlSelect):
             with at_field("query"):
                 statement = self._statements.parse(question.query, dataset, day or utc_day(None))
-                budget = _budget_of(question, statement, default_delta(account.terms))
+                budget = _budget_of(question, statement, account.terms)
                 statement = statement.filled(finds_bounds=not isinstance(budget, Draws))
             parts = tuple(self._check_core(core, dataset, allowed) for core in statement.cores)
             return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=parts, statement=statement)
         with at_field("query"):
-            budget = _budget_of(question, None)
-        query, where = _bounded_and_checked(question.query, dataset, schema, allowed)
+            budget = _budget_of(question, None, account.terms)
+        # The noise of public groups can be told without a bound, so an accuracy is answered without a search.
+        is_told = isinstance(budget, Within) and question.query.domain is not None
+        finds_bounds = not isinstance(budget, Draws) and not is_told
+        query, where = _bounded_and_checked(question.query, dataset, schema, allowed, finds_bounds=finds_bounds)
         part = CheckedPart(query=query, schema=schema, where=where)
         return CheckedQuestion(dataset=dataset, account=account, budget=budget, parts=(part,))
 
@@ -472,7 +488,7 @@ class QuestionService:
         """
         joins, derivation = core.source.joins, core.source.derivation
         schema = self._engines.schema(dataset, joins, derivation)
-        query, where = _bounded_and_checked(core.query, dataset, schema, allowed)
+        query, where = _bounded_and_checked(core.query, dataset, schema, allowed, finds_bounds=False)
         return CheckedPart(query=query, schema=schema, where=where, joins=joins, derivation=derivation)
 
     def _preview(self, checked: CheckedQuestion, remaining: tuple[Use, ...]) -> Preview:
@@ -500,8 +516,10 @@ class QuestionService:
         """Return a suggestion of a budget that the account can pay, or None if no such budget is found.
 
         Its text is, for example: "it would fit with an epsilon of 0.4". The caller adds it to the error for
-        `checked`, a question whose plan, `planned`, costs more than the account can pay. The result is also None if the
-        question does not spend an (epsilon, delta), but guarantees that were registered when the account was opened.
+        `checked`, a question whose plan, `planned`, costs more than the account can pay. If only a small remainder of
+        the account's epsilon would fit, the text says that the account is used up, and what to do. The result is also
+        None if the question does not spend an (epsilon, delta), but guarantees that were registered when the account
+        was opened.
         """
         account = checked.account
         total = planned.total if isinstance(checked.budget, Within) else checked.budget
@@ -512,38 +530,62 @@ class QuestionService:
             planned = self._workers.calculate(replace(checked, budget=other).to_plan())
             return account.shortage(planned.plan.uses) is None
 
-        return suggest_budget(total, planned.plan.uses, account, fits, in_json=True)
+        suggestion = suggest_budget(total, planned.plan.uses, account, fits, in_json=True)
+        status = account.status()
+        fitting = 0.0 if suggestion is None else float(suggestion.parameters.get("epsilon") or total.epsilon)
+        is_little = fitting < status.epsilon.upper / _USED_UP and fitting < float(total.epsilon) / 2
+        if is_little and status.share_left < 1 / _USED_UP:
+            return BudgetSuggestion(_USED_UP_TEXT, {})
+        return suggestion
 
 
 def _bounded_and_checked(
-    query: Query, dataset: Dataset, schema: Schema, allowed: AllowedColumns
+    query: Query, dataset: Dataset, schema: Schema, allowed: AllowedColumns, *, finds_bounds: bool
 ) -> tuple[Query, Filter | None]:
     """Return `query` with the contribution bounds of `dataset`, and its parsed filter; all that is wrong is named.
 
-    `schema` has the columns of the table that the query reads, and `allowed` those that the steward allows. Raises
+    `schema` has the columns of the table that the query reads, and `allowed` those that the steward allows.
+    `finds_bounds` says whether a private search may find in how many groups a user counts. Raises
     `InvalidParameter`, `InvalidFilter` or `UnknownColumn` with the name of the request field at fault.
     """
 
     def bounded() -> Query:
         with at_field("query"):
-            return bounded_query(query, dataset)
+            return bounded_query(query, dataset, finds_bounds=finds_bounds)
 
     where, bounded_by_dataset = each_of(lambda: check_columns(query, schema, allowed), bounded)
     return bounded_by_dataset, where
 
 
-def _budget_of(question: Question, statement: Statement | None, delta: float = DEFAULT_DELTA) -> AskedBudget:
+_EXAMPLE_EPSILON = 0.5
+"""The epsilon in an error that shows how a request states its budget."""
+
+
+def _spend_example(terms: Terms) -> dict[str, object]:
+    """Return the field `spend` of a request, as an example of what a question to an account with `terms` may spend."""
+    if terms.kind != "setwise":
+        return {"kind": "total", "epsilon": _EXAMPLE_EPSILON, "delta": default_delta(terms)}
+    by_role = {drawn_for(use.guarantee): use.guarantee for use in reversed(terms.uses)}
+    spend: dict[str, object] = {"kind": "draws"}
+    spend |= {role: format_use(Use(by_role[role])) for role in ("discover", "counts") if role in by_role}
+    threshold = by_role.get("threshold")
+    return spend | ({"threshold_delta": threshold.delta} if isinstance(threshold, ApproxDP) else {})
+
+
+def _budget_of(question: Question, statement: Statement | None, terms: Terms) -> AskedBudget:
     """Return the budget of a question, from the request or from the OPTIONS clause of its SQL `statement`.
 
-    `statement` is None for a question that is not in SQL. A question in SQL that states an epsilon and no delta gets
-    the argument `delta` if its groups are private, and 0 if they are public. Raises `InvalidParameter` if neither the
-    request nor the SQL states a budget, or if both do.
+    `statement` is None for a question that is not in SQL, and `terms` are those of the account that pays. A question in
+    SQL that states an epsilon and no delta gets the account's default delta if its groups are private, and 0 if they
+    are public. Raises `InvalidParameter` if neither the request nor the SQL states a budget, or if both do.
     """
+    delta = default_delta(terms)
     with at_field("spend"):
         if statement is None or not statement.says_what_to_spend:
             if question.budget is None:
-                words = "draws from the account, or a total" if statement is None else "in OPTIONS, or beside the SQL"
-                raise InvalidParameter(f"say what to spend: {words}")
+                example = json.dumps(_spend_example(terms))
+                where = "" if statement is None else " in OPTIONS of the SQL, or"
+                raise InvalidParameter(f'say what to spend{where} beside the query: "spend": {example}')
             if question.is_delta_open and statement is not None and not isinstance(question.budget, Draws):
                 needed = Fraction(str(delta)) if statement.has_private_groups else Fraction(0)
                 return replace(question.budget, delta=needed)

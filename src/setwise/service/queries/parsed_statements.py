@@ -1,6 +1,7 @@
 """A cache of the parsed SQL of questions, which pages and repeated requests for the same query need again."""
 
 import threading
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
 from setwise.analytics.engines.joins import Join
@@ -22,6 +23,19 @@ _STATEMENT_CHARACTERS = 4 << 20
 
 _LONGEST_REMEMBERED = 1 << 20
 """The most characters of one SQL statement, with its public labels, whose parsed form is cached."""
+
+
+def check_joined(tables: Sequence[str], dataset: Dataset) -> None:
+    """Raise `InvalidParameter` if one of `tables`, which SQL joins, is no public table (without users) of `dataset`."""
+    public = [name for name, _ in dataset.public]
+    for table in tables:
+        if table not in public:
+            listed = f"its public tables ({', '.join(map(repr, public))})" if public else "no other"
+            raise InvalidParameter(
+                f"{table!r} cannot be joined: a question to the dataset {dataset.name!r} reads its table and {listed}; "
+                "tables of the same users are joined before a steward registers them, in a view or a file, and a table "
+                'without users is registered as "public"'
+            )
 
 
 def utc_day(seconds: float | None) -> date:
@@ -81,6 +95,7 @@ class ParsedStatements:
         def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
             if table != dataset.name:
                 raise InvalidParameter(f"the dataset is called {dataset.name!r}, not {table!r}: write it after FROM")
+            check_joined([join.table for join in joins], dataset)
             for key in (key for join in joins for key in join.keys):
                 allowed.check_key(key)
             return self._engines.schema(dataset, joins)

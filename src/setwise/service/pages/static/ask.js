@@ -18,6 +18,8 @@ const question = form && new Question(form, choices, editor);
 let turn = 0;
 let key = newKey();
 let asking = null;
+let busy = false;
+let payable = true; // whether the account can pay for the question as it was previewed
 
 function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
@@ -62,6 +64,8 @@ function showPreview(found) {
   const details = element("details", open ? { open: "" } : {}, element("summary", {}, "How it is done"), element("dl", { class: "facts" }, ...how));
   const parts = [element("p", { class: "in-words" }, `${found.accuracy}.`), element("dl", { class: "facts" }, ...facts), details];
   const short = (question.account.kind === "setwise" ? missing(found) : null) ?? sentence(found.shortage);
+  payable = !short;
+  arrangeButton();
   if (short) parts.push(element("p", { class: "alert" }, short));
   if (found.warning) parts.push(element("p", { class: "warning" }, sentence(`warning: ${found.warning}`)));
   told.replaceChildren(...parts);
@@ -100,6 +104,8 @@ async function preview() {
     if (mine === turn) showPreview(found);
   } catch (error) {
     if (mine !== turn) return;
+    payable = error.status !== 402;
+    arrangeButton();
     told.replaceChildren(element("p", { class: "empty" }, "No preview for this."));
     showProblem(error);
   }
@@ -149,10 +155,15 @@ function stopWaiting() {
   running.hidden = true;
 }
 
+function arrangeButton() {
+  button.disabled = busy || !payable;
+}
+
 async function ask() {
   clearProblem();
   clearAnswer();
-  button.disabled = true;
+  busy = true;
+  arrangeButton();
   running.hidden = false;
   document.getElementById("progress").value = 0;
   try {
@@ -170,7 +181,8 @@ async function ask() {
     showProblem(error);
   }
   stopWaiting();
-  button.disabled = false;
+  busy = false;
+  arrangeButton();
 }
 
 // What somebody changed makes another question of it: another key, and another preview.
@@ -178,6 +190,8 @@ function changed() {
   key = newKey();
   ++turn; // what is on its way is of another question
   told.querySelector(".alert")?.remove(); // so is what was missing
+  payable = true;
+  arrangeButton();
   clearProblem();
 }
 

@@ -34,7 +34,7 @@ export class Question {
   }
 
   chooseDataset(account) {
-    const { items, values, filters, contributions, per_item: perItem, name } = this.dataset;
+    const { items, values, filters, per_item: perItem, name } = this.dataset;
     const mine = this.choices.accounts.filter((each) => each.dataset === name);
     options(this.at.account, mine.map((each) => [each.account, `${each.account} (${Math.round(100 * each.share_left)} % left)`]), account);
     const grouped = items.map((each) => [each.name, each.name]);
@@ -49,7 +49,6 @@ export class Question {
     document.getElementById("where-hint").textContent = filters.length
       ? `Such as ${filters[0].name} ${filters[0].example}. You may compare ${filters.map((each) => each.name).join(", ")}, with AND, OR and NOT.`
       : "This dataset has no columns to filter by.";
-    this.at.contributions.placeholder = contributions ?? "any number";
     this.at.per_item.placeholder = perItem ?? 1;
     this.chooseAccount();
   }
@@ -57,6 +56,7 @@ export class Question {
   chooseAccount() {
     const account = this.account;
     const filter = account.kind === "filter";
+    this.at.contributions.placeholder = this.dataset.contributions ?? (filter ? "to be found" : "any number");
     document.getElementById("draws").hidden = filter;
     document.getElementById("total").hidden = !filter;
     // The delta that a question of this account has if it states none; one that was typed stays.
