@@ -180,7 +180,7 @@ def test_bins_and_bounds_to_be_found_from_the_form(ada: Browsing, total: str) ->
     page.get_by_label("ε for this question").fill("0.5")
     expect(page.locator("#preview")).to_contain_text("auto")
     page.get_by_role("button", name="Ask", exact=True).click()
-    expect(page.locator("#answer h2")).to_have_text("Mean of minutes by country, its bounds found privately")
+    expect(page.locator("#answer h2")).to_have_text("Mean of minutes by country (bounds found privately)")
     expect(page.locator("#answer [data-language=python]")).to_contain_text("contributions='auto'")
     page.get_by_label("in bins").fill("by 10")
     expect(page.locator("#problem")).to_contain_text("'country by 10' needs a column of numbers")

@@ -124,7 +124,7 @@ def test_a_mean_from_the_form_is_headed_by_its_own_words(ada: Browsing, shop: Te
     expect(page.locator("#preview")).to_contain_text("Costs at most")
     page.get_by_role("button", name="Ask", exact=True).click()
     answer = page.locator("#answer")
-    expect(answer.locator("h2")).to_have_text("Mean of minutes by country, its bounds found privately")
+    expect(answer.locator("h2")).to_have_text("Mean of minutes by country (bounds found privately)")
     expect(answer.locator("thead th")).to_have_text(["country", "mean of minutes", "95 % interval"])
     expect(answer.locator(".left-out")).not_to_contain_text("AVG")
     ada.check()

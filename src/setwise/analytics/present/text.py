@@ -640,4 +640,6 @@ def charge_in_words(request: str, unit: str = USER) -> str:
         return request if len(request) <= _LONGEST else request[:_LONGEST] + " …"
     if not isinstance(query, dict):
         return str(query)[:_LONGEST]
-    return question_in_words(query, unit).replace("its bounds to be found", "its bounds found privately")
+    words = question_in_words(query, unit)
+    searched = ", its bounds to be found"
+    return f"{words.replace(searched, '')} (bounds found privately)" if searched in words else words
