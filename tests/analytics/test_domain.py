@@ -8,7 +8,7 @@ from pyarrow import csv, parquet
 
 import setwise
 from setwise.analytics.schema import Column, Kind
-from setwise.analytics.tables.domain import fit_labels, labels_of, read_domain
+from setwise.analytics.tables.domain import fit_labels, header_of_domain, labels_of, read_domain
 from setwise.errors import InvalidParameter
 
 
@@ -139,3 +139,16 @@ def test_labels_in_another_encoding_are_converted_by_the_command_of_the_refusal(
         read_domain(labels)
     subprocess.run(str(refused.value).partition("as in ")[2], shell=True, check=True, timeout=60)
     assert read_domain(tmp_path / "cities.utf8.txt") == ("K\u00f8benhavn", "Oslo")
+
+
+def test_the_first_line_of_a_described_list_is_a_label(tmp_path):
+    """`setwise check --save` took the first of many words for a header, and the most frequent group was missing."""
+    fruits = tmp_path / "fruits"
+    fruits.write_text("apple\npear\nplum\n")
+    assert read_domain(str(fruits)) == ("apple", "pear", "plum")
+    (tmp_path / "fruits.toml").write_text('format = "csv"\n')
+    assert read_domain(str(fruits)) == ("apple", "pear", "plum")
+    named = tmp_path / "fruits.csv"
+    named.write_text("fruit\napple\n")
+    assert read_domain(str(named)) == ("apple",)
+    assert (header_of_domain(str(named)), header_of_domain(str(fruits))) == ("fruit", "")

@@ -10,6 +10,7 @@ import pytest
 
 import setwise
 from setwise.analytics.planning.limits_choice import ExpectedError, LikelyUsers, choose_limits
+from setwise.analytics.planning.mechanism_choice import choose_mechanism
 from setwise.analytics.planning.plan import plan_query
 from setwise.analytics.planning.suggestions import suggest_parameters
 from setwise.analytics.query import Query
@@ -136,13 +137,23 @@ def test_a_hint_for_counts_of_users_names_no_limit_on_rows():
 @pytest.mark.parametrize("found", [False, True])
 def test_a_larger_epsilon_is_suggested_with_the_limits_that_its_forecast_is_for(found):
     """A limit that was found at epsilon 1 became a wider one at 5, whose threshold was ten times the forecast."""
-    query, total = Query.top_k(item="title", k=10, contributions=2, per_item=2), Total(epsilon=1, delta=1e-6)
+    query, total = Query.histogram(item="title", contributions=2, per_item=2), Total(epsilon=1, delta=1e-6)
     hint = suggest_parameters(query, total, found=found)
     limits = "with epsilon = 2, contributions = 2 and per_item = 2, or in SQL COUNT(*, contribution_bounds_per_group"
     assert (limits in hint) == found
     forecast = int(re.search(r"at least (\d+) with epsilon = 2", hint)[1])
     planned = plan_query(query, replace(total, epsilon=2), "user", SCHEMA, None).plan.error
     assert forecast == max(planned.detectable, planned.shortfall)
+
+
+def test_a_short_top_k_of_rows_is_advised_to_count_users():
+    """Pasted as forecast, "at least 19 with epsilon = 2" and the limits found came back empty again."""
+    query, total = Query.top_k(item="title", k=10, contributions=1, per_item=2), Total(epsilon=1, delta=1e-6)
+    hint = suggest_parameters(query, total, found=True, largest=20)
+    users = choose_mechanism(Query.top_k(item="title", k=10), Query.top_k(item="title", k=10).bounds, total).error
+    assert f"or at least {max(users.detectable, users.shortfall)} above" in hint
+    assert "if users are counted in place of rows, in SQL by COUNT(DISTINCT ..) of the user column" in hint
+    assert "per_item = 2" not in hint
 
 
 def test_groups_of_counted_rows_are_found_by_their_users():

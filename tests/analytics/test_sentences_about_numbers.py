@@ -164,7 +164,10 @@ def test_an_answer_of_an_account_states_one_epsilon_and_one_delta(tmp_path, stat
     assert "at the account's delta of 1e-06" in answer.guarantee
 
 
-CHOSEN = "The statement chose these rows by their noisy numbers, which favours high noise, so fewer than 95%"
+CHOSEN = (
+    "The statement chose these rows by their noisy numbers, so a row may be here, or missing, by noise alone; that "
+    "favours high noise, so fewer than 95%"
+)
 
 
 def test_rows_chosen_by_their_numbers_have_one_true_sentence_on_their_intervals(flights):

@@ -234,3 +234,12 @@ def test_files_that_differ_by_their_ending_get_different_names_in_a_catalog(setw
         entry = setwise("check", tmp_path / name, "--catalog", "--separator", "tab", "--format", "tsv").stdout
         proposed.append(entry.splitlines()[0])
     assert proposed == ["[tables.u_user]", "[tables.u_data]", "[tables.visits]"]
+
+
+def test_numbers_with_a_few_fractions_are_no_integers(setwise, tmp_path):
+    """Rain was 0 in nine of ten hours: `--type rain=integer` made null of every hour with rain."""
+    path = tmp_path / "rain.csv"
+    path.write_text("station,rain,n\n" + "".join(f"s{n % 50},{0.25 if n % 15 == 0 else 0},{n}\n" for n in range(3000)))
+    options = json.loads(setwise("check", path, "--json").stdout)["options"]
+    assert "rain=float" in options
+    assert "n=integer" in options

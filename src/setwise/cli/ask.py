@@ -22,7 +22,7 @@ import typer
 from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
 from setwise.cli.account_output import account_advice, another_account
-from setwise.cli.holder_notes import SeveralValues
+from setwise.cli.holder_notes import SeveralValues, noted_domain
 from setwise.cli.option_names import with_option_names
 from setwise.cli.options import CommonOptions
 from setwise.cli.preview import show_preview
@@ -65,7 +65,7 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
         check_picture(common.plot)
     common.check_payer()
     if words.get("domain") is not None:
-        words["domain"] = read_domain(words["domain"], location_of(common.table, common.engine, common.table_name))
+        words["domain"] = read_domain(noted_domain(words["domain"]), location_of(common.table, common.engine, common.table_name))
     with open_account(common) as account, open_session(common, account) as opened:
         columns = words["value"].split(",") if kind == "distinct" else []
         if len(columns) > 1 and words["value"] not in opened.schema.names:
@@ -106,7 +106,8 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     text, explain = _read_query(arguments.pop("query")), arguments.pop("explain")
     tables = _parse_named_tables(arguments.pop("tables") or (), "--table", arguments["engine"])
     public = _parse_named_tables(arguments.pop("public") or (), "--public", arguments["engine"])
-    words: SqlWords = {"contributions": arguments.pop("contributions"), "domain": arguments.pop("domain")}
+    domain = noted_domain(arguments.pop("domain"))
+    words: SqlWords = {"contributions": arguments.pop("contributions"), "domain": domain}
     catalog, user = _read_catalog(arguments.pop("catalog"), text, arguments.pop("user"))
     facts = TableFacts(public=(*public, *(() if catalog is None else catalog.public)), private=tuple(tables))
     if user is None and "privacy_unit_column" not in text.lower():

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from shlex import join, quote, split
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from setwise.cli.advice.copy_advice import ask_copies, ask_copies_of_files, with_options
 from setwise.cli.advice.running_command import command_words, sql_options
@@ -213,6 +213,20 @@ def _advice(
     if any("\n" in word for word in command) or not command:
         return f"{saved}; or add these options: {join(words)}"
     return f"{saved}; or ask again with: setwise {join(command)}"
+
+
+def noted_domain(source: Any) -> Any:  # noqa: ANN401 - None, or the text of an option
+    """Return `source`, the option with a list of public groups, after a note if its first line is no group.
+
+    The first line of a CSV file of one column is the name of the column. In a list without a header it would be a
+    group, which the answer would then lack without a word.
+    """
+    from setwise.analytics.tables.domain import header_of_domain
+
+    if source is not None and (header := header_of_domain(source)):
+        note = f"note: the first line of {source}, {header!r}, names its column and is no group"
+        print(f"{note}; in a file that does not end in .csv or .tsv, every line is a group", file=sys.stderr)
+    return source
 
 
 def _copy_commands(source: str, csv: "CsvOptions", message: str) -> list[str]:

@@ -437,26 +437,26 @@ def open_bounds(query: Query) -> list[str]:
     Each phrase says how to state the bound, such as "how many groups one user counts in, as in contributions = 1".
     """
     found = ["how many groups one user counts in, as in contributions = 1"] if query.auto_contributions else []
-    clipped = dict.fromkeys(_call_with_bounds(each, 100) for each in query.statistics if each.finds_clip)
+    clipped = dict.fromkeys(call_with_bounds(each, "0", "100") for each in query.statistics if each.finds_clip)
     if clipped:
         found.append(f"the bounds of one user's values, as in low = 0 and high = 100, or in SQL {', '.join(clipped)}")
-    counted = {each.counted_of_user: _call_with_bounds(each, 5) for each in query.statistics if each.finds_rows}
+    counted = {each.counted_of_user: call_with_bounds(each, "0", "5") for each in query.statistics if each.finds_rows}
     return [
         *found,
         *(f"how many {each} of one user count, as in per_user = 5, or in SQL {call}" for each, call in counted.items()),
     ]
 
 
-def _call_with_bounds(statistic: Statistic, high: int) -> str:
-    """Return the SQL call of `statistic` with the bounds 0 and `high`, such as AVG(x, contribution_bounds_.. => ..)."""
+def call_with_bounds(statistic: Statistic, low: str, high: str) -> str:
+    """Return the SQL call of `statistic` with the bounds `low` and `high`, for example of AVG."""
     column = statistic.column or "*"
     if statistic.kind in ("count", "distinct"):
         counted = column if statistic.kind == "count" else f"DISTINCT {column}"
-        return f"COUNT({counted}, {GROUP_BOUNDS} => (0, {high}))"
+        return f"COUNT({counted}, {GROUP_BOUNDS} => ({low}, {high}))"
     name, function = next(iter(statistic.sql.items()))
     if function.takes_rows:  # both bounds are to be found, so that both phrases have the same call
-        return f"{name}({column}, {function.bounds} => (0, 100), max_rows_contributed => 5)"
-    return f"{name}({column}, {function.bounds} => (0, {high}))"
+        return f"{name}({column}, {function.bounds} => ({low}, {high}), max_rows_contributed => 5)"
+    return f"{name}({column}, {function.bounds} => ({low}, {high}))"
 
 
 def budgeted_query(query: Query, steps: int) -> Query:

@@ -3,7 +3,7 @@
 If a question leaves bounds open, such as clipping bounds, a private search finds them before the answer is computed.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from setwise.analytics.answer import PrivateAnswer
@@ -11,6 +11,7 @@ from setwise.analytics.planning.bounds_search import (
     FoundBounds,
     bounds_in_answer,
     bounds_in_words,
+    call_with_bounds,
     clipped_shares,
     rows_found,
 )
@@ -23,6 +24,7 @@ from setwise.analytics.present.text import (
     utc_note,
 )
 from setwise.analytics.query import Query
+from setwise.mechanisms.doubling_bounds import ClippedShare
 from setwise.mechanisms.release import UNCLEAR, UNCLEAR_QUANTILE, Item
 
 
@@ -62,8 +64,35 @@ def with_found_bounds(
         why=f"found within a tenth of epsilon: {bounds_in_words(shown_bounds)}; {answer.why}",
         found={**answer.found, **shown_bounds},
         measure="; ".join(filter(None, (answer.measure, *in_heading(notes)))),
+        hint="; ".join(filter(None, (_state_bounds(planned.query, clipped) if answer.items else "", answer.hint))),
         left_out=" ".join(filter(None, (answer.left_out, *notes))),
     )
+
+
+_WIDE_SHARE = 0.25
+"""Width of the interval of the share of clipped users from which on stated bounds are suggested: few users stood out
+from noise, so the bounds that were found are rough."""
+
+
+def _state_bounds(query: Query, clipped: Mapping[str, ClippedShare]) -> str:
+    """Return a sentence that suggests to state clipping bounds which were found from few users; "" if there are none.
+
+    Ratings are from 1 to 5, and bounds of -8 and 16 were found for them: with stated bounds the interval of a mean was
+    twelve times as narrow. `query` is the query as it was asked, and `clipped` has the share of users that the bounds
+    of each statistic clip.
+    """
+    rough = [
+        statistic
+        for statistic in query.statistics
+        if statistic.finds_clip
+        and (share := clipped.get(statistic.name)) is not None
+        and share.upper - share.lower > _WIDE_SHARE
+    ]
+    calls = dict.fromkeys(call_with_bounds(statistic, "low", "high") for statistic in rough)
+    if not calls:
+        return ""
+    columns = " and ".join(dict.fromkeys(str(statistic.column) for statistic in rough))
+    return f"if bounds of {columns} are known, state them, in SQL {', '.join(calls)}: intervals are then narrower"
 
 
 def _with_marks(item: Item, places: Collection[int]) -> Item:

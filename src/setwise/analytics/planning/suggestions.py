@@ -107,7 +107,11 @@ def suggest_parameters(
     if query.domain is not None or lead is None:
         return ""
     most = _WORTHWHILE * lead.count if largest is None or lead.is_of_users else min(_WORTHWHILE * lead.count, largest)
-    changes = _by_epsilon(query, total, most, weighable, found)
+    counts_rows = query.k is not None and isinstance(query.counted, Count) and query.per_item > 1
+    if found and counts_rows:
+        changes = _by_users(query, total, weighable)
+    else:
+        changes = _by_epsilon(query, total, most, weighable, found)
     if not found:
         changes = [
             *_by_rows(query, total, most, weighable),
@@ -218,6 +222,28 @@ def _by_epsilon(query: Query, total: Total, most: float, weighable: bool, found:
             if lead is not None and lead.count <= most:
                 return [f"{lead.amount_in_words()} with {_epsilon_in_words(query, epsilon, found)}"]
     return []
+
+
+def _by_users(query: Query, total: Total, weighable: bool) -> list[str]:
+    """Return a list with one phrase that suggests a top k of users in place of rows, or an empty list.
+
+    The limits that were found for a top k of rows leave out most groups of a user, so counts are far lower than the
+    table's own, and no number of rows says from which count of users a group would be shown. Users need no limits. The
+    phrase is, for example, "at least 217 above that of rank 1,001 if users are counted in place of rows, in SQL by
+    COUNT(DISTINCT ..) of the user column (at least 51 with epsilon = 5)".
+    """
+    by_users = replace(query, statistics=(Count(),), contributions=None)
+    now = _lead(by_users, total, weighable)
+    if now is None:
+        return []
+    better = ""
+    for epsilon in _LARGER_EPSILONS:
+        lead = _lead(by_users, replace(total, epsilon=epsilon), weighable) if epsilon > total.epsilon else None
+        if lead is not None and 2 * lead.count <= now.count:
+            better = f" ({lead.amount_in_words()} with epsilon = {float(epsilon):g})"
+            break
+    counted = "if users are counted in place of rows, in SQL by COUNT(DISTINCT ..) of the user column"
+    return [f"{now.amount_in_words()} {counted}{better}"]
 
 
 def _epsilon_in_words(query: Query, epsilon: Fraction, found: bool) -> str:
