@@ -16,7 +16,7 @@ import pytest
 import setwise
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.planning.expected_error import releases_of, reliability_note, with_reliability
-from setwise.analytics.sql.parameter_words import in_sql_words
+from setwise.analytics.result_texts import in_sql_words
 from setwise.analytics.sql.parser import parse_sql
 from setwise.analytics.statistics import Count, Distinct, Mean, Sum
 from setwise.mechanisms.release import AT_BOUND, FEW_USERS, UNCLEAR, UNCLEAR_QUANTILE, UNRELIABLE, Estimate, Item

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from setwise.cli.advice.option_names import with_option_names
 from setwise.cli.main import app
-from setwise.cli.option_names import with_option_names
 
 COUNTRIES = ("NO", "SE", "DE")
 ROWS = [

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import setwise as package
+from setwise.cli.advice.option_names import with_option_names
 from setwise.cli.main import _Commands
-from setwise.cli.option_names import with_option_names
 from setwise.cli.output import affordable_hint
 from setwise.errors import SetwiseError
 from setwise.ledger.ledger import Ledger

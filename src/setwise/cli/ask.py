@@ -22,9 +22,9 @@ import typer
 from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
 from setwise.cli.account_output import account_advice, another_account
+from setwise.cli.advice.option_names import with_option_names
 from setwise.cli.holder_notes import SeveralValues, noted_domain
-from setwise.cli.option_names import with_option_names
-from setwise.cli.options import CommonOptions
+from setwise.cli.options import CSV_OPTIONS, CommonOptions, column_kinds, csv_words
 from setwise.cli.preview import show_preview
 from setwise.cli.refusals import no_user, refused_by_type, table_path, with_example_bounds
 from setwise.errors import BudgetExhausted, InvalidParameter, UnknownAccount, UnsuitableTable
@@ -65,7 +65,9 @@ def answer_question(kind: str, words: "dict[str, Any]", common: CommonOptions) -
         check_picture(common.plot)
     common.check_payer()
     if words.get("domain") is not None:
-        words["domain"] = read_domain(noted_domain(words["domain"]), location_of(common.table, common.engine, common.table_name))
+        words["domain"] = read_domain(
+            noted_domain(words["domain"]), location_of(common.table, common.engine, common.table_name)
+        )
     with open_account(common) as account, open_session(common, account) as opened:
         columns = words["value"].split(",") if kind == "distinct" else []
         if len(columns) > 1 and words["value"] not in opened.schema.names:
@@ -106,8 +108,10 @@ def sql(**arguments: Any) -> None:  # noqa: ANN401 - each of its own type, as de
     text, explain = _read_query(arguments.pop("query")), arguments.pop("explain")
     tables = _parse_named_tables(arguments.pop("tables") or (), "--table", arguments["engine"])
     public = _parse_named_tables(arguments.pop("public") or (), "--public", arguments["engine"])
-    domain = noted_domain(arguments.pop("domain"))
-    words: SqlWords = {"contributions": arguments.pop("contributions"), "domain": domain}
+    words: SqlWords = {
+        "contributions": arguments.pop("contributions"),
+        "domain": noted_domain(arguments.pop("domain")),
+    }
     catalog, user = _read_catalog(arguments.pop("catalog"), text, arguments.pop("user"))
     facts = TableFacts(public=(*public, *(() if catalog is None else catalog.public)), private=tuple(tables))
     if user is None and "privacy_unit_column" not in text.lower():
@@ -403,53 +407,6 @@ def _check_user_column(session: "Session", common: CommonOptions) -> None:
             f"python -c \"import duckdb; duckdb.read_parquet('{common.table}')"
             f".project('* REPLACE (CAST({name} AS BIGINT) AS {name})').write_parquet('{new}')\""
         )
-
-
-CSV_OPTIONS = (
-    *("separator", "quote", "header", "columns", "encoding", "skip_lines", "format"),
-    *("decimal", "thousands", "date_format", "null"),
-)
-"""The names of the options that say how a CSV file is written."""
-
-
-def csv_words(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the command's CSV options in the form in which Python uses them, such as a tab character for "tab".
-
-    The result has the keyword arguments of the class `CsvOptions`. `arguments` maps the same names (`CSV_OPTIONS`) to
-    the values on the command line. --columns implies --no-header.
-    Raises: `InvalidParameter` if --no-header is given without --columns, or --header with it.
-    """
-    if arguments["header"] is False and arguments["columns"] is None:
-        raise InvalidParameter("--no-header needs --columns A,B,..., because a file without a header has no names")
-    if arguments["columns"] is not None:
-        if arguments["header"]:
-            raise InvalidParameter("--columns names the columns of a file without a header: leave out --header")
-        arguments = arguments | {"header": False}
-    separator, columns = arguments["separator"], arguments["columns"]
-    return arguments | {
-        "separator": "\t" if separator in ("\\t", "tab") else separator,
-        "columns": None if columns is None else tuple(columns.split(",")),
-        "quote": {"double": '"', "single": "'"}.get(arguments["quote"], arguments["quote"]),
-        "thousands": " " if arguments["thousands"] == "space" else arguments["thousands"],
-        "null": tuple(arguments["null"] or ()),
-    }
-
-
-def column_kinds(types: Sequence[str]) -> "dict[str, Kind]":
-    """Return the kind of each column, by column name, that the values of --type declare.
-
-    `types` are these values, each of the form COL=KIND, such as "minutes=integer".
-    Raises: `InvalidParameter` for a value that is not of this form.
-    """
-    from setwise.analytics.schema import Kind
-
-    kinds = {}
-    for declaration in types:
-        name, equals, kind = declaration.rpartition("=")
-        if not equals or kind not in set(Kind):
-            raise InvalidParameter(f"--type is written COL=KIND with a kind of {', '.join(Kind)}, not {declaration!r}")
-        kinds[name] = Kind(kind)
-    return kinds
 
 
 _START_SECONDS = 5.0

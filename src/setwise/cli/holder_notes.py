@@ -324,7 +324,7 @@ def _unwrapping(source: str, csv: "CsvOptions") -> str:
     no command can copy the file.
     """
     from setwise.analytics.engines.files import files_of, magic_of
-    from setwise.analytics.tables.clean_copies import with_single_blanks, with_unwrapped_lines
+    from setwise.analytics.tables.copies.clean_copies import with_single_blanks, with_unwrapped_lines
 
     try:
         files = files_of(source)

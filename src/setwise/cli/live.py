@@ -9,8 +9,8 @@ import typer
 
 from setwise.cli import options, output
 from setwise.cli.account_output import account_advice, shut_out_names
-from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words
 from setwise.cli.ledger import DEFAULT_LEDGER, LedgerUrl, existing_ledger, open_ledger
+from setwise.cli.options import CSV_OPTIONS, column_kinds, csv_words
 from setwise.cli.output import AsJson
 from setwise.errors import InvalidParameter
 

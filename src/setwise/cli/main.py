@@ -259,7 +259,7 @@ def main() -> None:
         status = app(standalone_mode=False, prog_name="setwise")
         sys.stdout.flush()
     except SetwiseError as error:
-        from setwise.cli.option_names import with_option_names
+        from setwise.cli.advice.option_names import with_option_names
 
         is_report = command_words.get()[:1] == ("run",)  # a report has entries, not options
         is_sql = command_words.get()[:1] == ("sql",)

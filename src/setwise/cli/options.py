@@ -2,15 +2,65 @@
 
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from setwise.cli.output import AsJson
 from setwise.errors import InvalidParameter, MissingExtra
+
+if TYPE_CHECKING:
+    from setwise.analytics.schema import Kind
+
+
+CSV_OPTIONS = (
+    *("separator", "quote", "header", "columns", "encoding", "skip_lines", "format"),
+    *("decimal", "thousands", "date_format", "null"),
+)
+"""The names of the options that say how a CSV file is written."""
+
+
+def csv_words(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the command's CSV options in the form in which Python uses them, such as a tab character for "tab".
+
+    The result has the keyword arguments of the class `CsvOptions`. `arguments` maps the same names (`CSV_OPTIONS`) to
+    the values on the command line. --columns implies --no-header.
+    Raises: `InvalidParameter` if --no-header is given without --columns, or --header with it.
+    """
+    if arguments["header"] is False and arguments["columns"] is None:
+        raise InvalidParameter("--no-header needs --columns A,B,..., because a file without a header has no names")
+    if arguments["columns"] is not None:
+        if arguments["header"]:
+            raise InvalidParameter("--columns names the columns of a file without a header: leave out --header")
+        arguments = arguments | {"header": False}
+    separator, columns = arguments["separator"], arguments["columns"]
+    return arguments | {
+        "separator": "\t" if separator in ("\\t", "tab") else separator,
+        "columns": None if columns is None else tuple(columns.split(",")),
+        "quote": {"double": '"', "single": "'"}.get(arguments["quote"], arguments["quote"]),
+        "thousands": " " if arguments["thousands"] == "space" else arguments["thousands"],
+        "null": tuple(arguments["null"] or ()),
+    }
+
+
+def column_kinds(types: Sequence[str]) -> "dict[str, Kind]":
+    """Return the kind of each column, by column name, that the values of --type declare.
+
+    `types` are these values, each of the form COL=KIND, such as "minutes=integer".
+    Raises: `InvalidParameter` for a value that is not of this form.
+    """
+    from setwise.analytics.schema import Kind
+
+    kinds = {}
+    for declaration in types:
+        name, equals, kind = declaration.rpartition("=")
+        if not equals or kind not in set(Kind):
+            raise InvalidParameter(f"--type is written COL=KIND with a kind of {', '.join(Kind)}, not {declaration!r}")
+        kinds[name] = Kind(kind)
+    return kinds
 
 
 def _number_or_auto(text: str) -> int | str:

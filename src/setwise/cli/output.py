@@ -15,7 +15,7 @@ from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP
 from setwise.accounting.notation import format_use, shown_by, use_in_words
 from setwise.accounting.promises import promise_in_words, promised_pair, rounded_down, rounded_up
-from setwise.cli.option_names import with_option_names
+from setwise.cli.advice.option_names import with_option_names
 
 if TYPE_CHECKING:
     from datetime import datetime

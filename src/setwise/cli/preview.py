@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import format_use
 from setwise.accounting.promises import promise_in_words, rounded_up
-from setwise.cli.option_names import with_option_names
+from setwise.cli.advice.option_names import with_option_names
 from setwise.cli.output import print_json, print_table
 
 if TYPE_CHECKING:

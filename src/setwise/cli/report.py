@@ -76,8 +76,8 @@ def _note_unread_cells(report: "Report", *, free: bool) -> None:
     from setwise.analytics.sql.parser import TableFacts, parse_sql
     from setwise.analytics.sql.syntax import table_names
     from setwise.analytics.tables.scan_notes import TableToScan
-    from setwise.cli.ask import CSV_OPTIONS
     from setwise.cli.holder_notes import joined_tables, note_unread_cells
+    from setwise.cli.options import CSV_OPTIONS
 
     options, source, joinable, private = dict(report.options), report.table, {}, {}
     if "catalog" in options:

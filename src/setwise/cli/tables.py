@@ -11,7 +11,8 @@ from setwise.analytics.schema import NUMBER_KINDS
 from setwise.cli import options
 from setwise.cli.advice.copy_advice import reading_options
 from setwise.cli.advice.running_command import command_words
-from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words, interruptible, open_session
+from setwise.cli.ask import interruptible, open_session
+from setwise.cli.options import CSV_OPTIONS, column_kinds, csv_words
 from setwise.cli.output import print_json
 from setwise.errors import InvalidParameter, SetwiseError, UnknownColumn
 

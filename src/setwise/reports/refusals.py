@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from setwise.analytics.sql.parameter_words import without_sql_words
+from setwise.analytics.result_texts import without_sql_words
 from setwise.errors import BadRequest
 
 _ENTRIES = (

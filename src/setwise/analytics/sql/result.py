@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from setwise.analytics.answer import UNRELIABLE_MARK, Exportable, PrivateAnswer
 from setwise.analytics.bins import period_start
-from setwise.analytics.sql.parameter_words import in_sql_words
+from setwise.analytics.result_texts import in_sql_words
 from setwise.mechanisms.labels import Cell, shown_cell
 from setwise.mechanisms.release import UNRELIABLE, Item, mark_reasons
 

@@ -14,7 +14,7 @@ from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.row_sql import LARGEST_INTEGER
 from setwise.analytics.engines.typed_cells import BLANKS, MONTHS, CellGrammar
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.clean_copies import with_changed_cells
+from setwise.analytics.tables.copies.clean_copies import with_changed_cells
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote
 from setwise.analytics.tables.writing import (
     ENOUGH,

@@ -31,7 +31,7 @@ from setwise.analytics.tables.cell_doubts import (
     offset_sentence,
     stored_time_sentence,
 )
-from setwise.analytics.tables.clean_copies import (
+from setwise.analytics.tables.copies.clean_copies import (
     COPY,
     UNWRAPPED,
     in_turn,

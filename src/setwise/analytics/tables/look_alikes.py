@@ -12,8 +12,8 @@ from unicodedata import combining
 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.tables.binary_copies import LOWER_CASE, VISIBLE_TEXT, with_changed_column
-from setwise.analytics.tables.clean_copies import with_changed_cells, with_visible_cells
+from setwise.analytics.tables.copies.binary_copies import LOWER_CASE, VISIBLE_TEXT, with_changed_column
+from setwise.analytics.tables.copies.clean_copies import with_changed_cells, with_visible_cells
 from setwise.analytics.tables.scan_notes import ScanNote
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from setwise.analytics.engines.csv_format import UTF_16, codec_name
 from setwise.analytics.engines.files import CsvOptions, open_csv
 from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.tables.clean_copies import (
+from setwise.analytics.tables.copies.clean_copies import (
     UNWRAPPED,
     can_be_copied,
     copy_of,

@@ -13,7 +13,7 @@ from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.typed_cells import BLANKS, CellGrammar
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.clean_copies import with_changed_cells
+from setwise.analytics.tables.copies.clean_copies import with_changed_cells
 from setwise.analytics.tables.decimal_marks import has_two_marks, show_their_marks, thousands_mark
 from setwise.analytics.tables.number_units import (
     CURRENCIES,

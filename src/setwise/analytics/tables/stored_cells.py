@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from setwise.analytics.engines.duckdb.dialect import quoted
 from setwise.analytics.engines.typed_cells import CellGrammar
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.binary_copies import CellChange, in_shell, paths_of_copy, sqlite_copy
+from setwise.analytics.tables.copies.binary_copies import CellChange, in_shell, paths_of_copy, sqlite_copy
 from setwise.analytics.tables.lost_csv import MOST_LOST
 from setwise.analytics.tables.number_forms import examples
 from setwise.analytics.tables.scan_notes import ScanNote

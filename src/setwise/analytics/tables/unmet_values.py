@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from setwise.analytics.engines.files import apply_description, description_of, files_of, magic_of
 from setwise.analytics.engines.joins import Join, JoinInput, types_of_keys
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.analytics.tables.clean_copies import with_changed_cells
+from setwise.analytics.tables.copies.clean_copies import with_changed_cells
 from setwise.analytics.tables.scan_notes import ADDED_KINDS, NullSum, ScanNote, TableToScan
 from setwise.errors import SetwiseError
 

@@ -26,7 +26,7 @@ from setwise.analytics.tables.cell_doubts import (
     stored_time_sentence,
 )
 from setwise.analytics.tables.check import NO_ROWS
-from setwise.analytics.tables.clean_copies import (
+from setwise.analytics.tables.copies.clean_copies import (
     COPY,
     signs_note,
 )

@@ -14,13 +14,13 @@ from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
 from setwise.analytics.engines.typed_cells import DIVIDED_DIGITS
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.binary_copies import (
+from setwise.analytics.tables.copies.binary_copies import (
     ONE_SPELLING,
     ONE_VISIBLE_SPELLING,
     with_changed_column,
     without_texts,
 )
-from setwise.analytics.tables.clean_copies import with_changed_cells, without_repeated_headers
+from setwise.analytics.tables.copies.clean_copies import with_changed_cells, without_repeated_headers
 from setwise.analytics.tables.scan_notes import OptionWriter, ScanNote
 from setwise.analytics.tables.writing import NULL_WORDS
 from setwise.errors import UnknownColumn

@@ -39,7 +39,7 @@ def ask_copies(
     """
     from setwise.analytics.engines.files import files_of, magic_of
     from setwise.analytics.tables.check import joint_copies
-    from setwise.analytics.tables.clean_copies import copied_file
+    from setwise.analytics.tables.copies.clean_copies import copied_file
 
     files = files_of(source.partition("::")[0])
     if files and magic_of(files[0]) is not None:

@@ -7,7 +7,7 @@ from shlex import quote
 from setwise.analytics.engines.csv_format import codec_name
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.object_store import TableFile
-from setwise.analytics.tables.clean_copies import can_be_copied, copy_of
+from setwise.analytics.tables.copies.clean_copies import can_be_copied, copy_of
 from setwise.analytics.tables.sniffing import read_sample, split_rows
 from setwise.analytics.tables.writing import ENOUGH
 

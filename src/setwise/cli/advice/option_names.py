@@ -8,7 +8,7 @@ import json
 import re
 from shlex import quote
 
-from setwise.analytics.sql.parameter_words import in_sql_words, without_sql_words
+from setwise.analytics.result_texts import in_sql_words, without_sql_words
 
 _VALUE = r"(?:[\w.:+-]*\w)"
 

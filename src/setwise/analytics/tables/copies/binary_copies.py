@@ -18,7 +18,7 @@ from setwise.analytics.engines.csv_format import INVISIBLE
 from setwise.analytics.engines.duckdb.dialect import quoted, sql_text
 from setwise.analytics.engines.files import DUCKDB_MAGIC, SQLITE_MAGIC, magic_of
 from setwise.analytics.engines.typed_cells import BLANKS, SPACES
-from setwise.analytics.tables.clean_copies import copy_of
+from setwise.analytics.tables.copies.clean_copies import copy_of
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
