@@ -1,4 +1,4 @@
-"""Sentences about the result of a SQL statement, computed from released answers, and SQL in place of parameters in them.
+"""Sentences about the result of a SQL statement, which is computed from released answers, and their words in SQL.
 
 The sentences about one answer are in `present/text.py`.
 """

@@ -6,7 +6,7 @@ PostgreSQL's protocol can run in it.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import duckdb
 
@@ -85,6 +85,10 @@ class KeptInstances:
 _SCANNING = KeptInstances(lambda: duckdb.connect(":memory:"))
 
 
+_MOST_INSTANCES = 3
+"""How many DuckDB instances are tried for a scan, until one can attach the database file."""
+
+
 @contextmanager
 def scanning(*tables: DuckDBTable) -> Iterator[duckdb.DuckDBPyConnection]:
     """Context manager that yields a DuckDB connection on which `tables` can be read, in full and without noise.
@@ -93,7 +97,16 @@ def scanning(*tables: DuckDBTable) -> Iterator[duckdb.DuckDBPyConnection]:
     Raises: `UnsuitableTable` or another `SetwiseError` if a table cannot be read.
     """
     # A kept instance would go on holding an attached database file, which no other process could then write.
-    with _SCANNING.borrow(keep=not any(table.attaches_file for table in tables)) as connection:
-        for table in tables:
-            table.attach(connection)
+    keep = not any(table.attaches_file for table in tables)
+    with ExitStack() as instances:
+        for attempt in range(_MOST_INSTANCES):
+            # An instance that cannot attach a file stays open meanwhile, so that the next one has another address.
+            connection = instances.enter_context(_SCANNING.borrow(keep=keep))
+            try:
+                for table in tables:
+                    table.attach(connection)
+                break
+            except duckdb.BinderException:
+                if attempt == _MOST_INSTANCES - 1:
+                    raise
         yield connection

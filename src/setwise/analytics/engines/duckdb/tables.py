@@ -168,7 +168,11 @@ class DatabaseTable(DuckDBTable):
         A view that computes values could fail on a row, which would reveal the row's values.
         Raises: `UnsuitableTable` if there is no such table, or if it is such a view.
         """
-        connection.execute(f"ATTACH IF NOT EXISTS {sql_text(str(self._path))} AS {quoted(self._catalog)} (READ_ONLY)")
+        # ATTACH IF NOT EXISTS can wait for ever: DuckDB knows instances by their address, and takes a new one for a
+        # closed one at the same address that still holds the file. ATTACH alone raises an error then.
+        attached = "SELECT COUNT(*) FROM duckdb_databases() WHERE database_name = $name"
+        if connection.execute(attached, {"name": self._catalog}).fetchall() == [(0,)]:
+            connection.execute(f"ATTACH {sql_text(str(self._path))} AS {quoted(self._catalog)} (READ_ONLY)")
         tables = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $name ORDER BY ALL",
             {"name": self._catalog},
