@@ -190,7 +190,7 @@ def test_another_question_under_a_used_key_is_refused(served):
     [
         ("describe", {"dataset": "people"}, "there is no dataset 'people': visits can be asked"),
         ("ask", {"dataset": "visits", "sql": "DROP TABLE visits", "key": "a", "epsilon": 0.1}, "DROP"),
-        ("ask", {"dataset": "visits", "sql": COUNT, "key": "a"}, "say what to draw"),
+        ("ask", {"dataset": "visits", "sql": COUNT, "key": "a"}, "epsilon = 1"),
         ("ask", {"dataset": "visits", "sql": COUNT, "key": "a", "epsilon": -1}, "-1"),
         (
             "preview",

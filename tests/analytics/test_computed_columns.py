@@ -111,7 +111,7 @@ CAUTION = "divides two numbers that are bounded separately for each plane"
         ("SUM(delay) / COUNT(delay)", "AVG(delay) asks for a mean itself"),
         ("ROUND(SUM(delay) * 1.0 / NULLIF(COUNT(*), 0), 2)", "AVG(delay) asks for a mean itself"),
         ("SAFE_DIVIDE(SUM(delay), COUNT(*))", "AVG(delay) asks for a mean itself"),
-        ("COUNTIF(delay >= 50) / COUNT(*)", "AVG(CASE WHEN delay >= 50 THEN 1 ELSE 0 END) asks for this share"),
+        ("COUNTIF(delay >= 50) / COUNT(*)", "AVG(CASE WHEN delay >= 50 THEN 1 ELSE 0 END) asks for a share"),
         ("COUNT(*) FILTER (WHERE delay >= 50) * 1.0 / COUNT(*)", "AVG(CASE WHEN delay >= 50 THEN 1 ELSE 0 END)"),
         ("SUM(delay) / SUM(delay + 1)", "State contribution_bounds_per_group => (low, high) for both numbers"),
         (
