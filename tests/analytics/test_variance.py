@@ -125,7 +125,7 @@ def test_declared_rows_of_a_user_take_the_place_of_a_search(skewed):
     assert query.with_declared_rows(7).statistics[0].per_user == 7
     assert query.with_declared_rows(None) == query
     dataset = Dataset(name="d", engine="duckdb", table="t", user="u", items=(), values=("x",), rows_per_user=7)
-    assert bounded_query(query, dataset).statistics[0].per_user == 7
+    assert bounded_query(query, dataset, finds_bounds=True).statistics[0].per_user == 7
 
 
 def test_guarantees_of_single_mechanisms_leave_nothing_for_a_search(skewed):

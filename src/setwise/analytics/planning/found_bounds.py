@@ -92,7 +92,10 @@ def _state_bounds(query: Query, clipped: Mapping[str, ClippedShare]) -> str:
     if not calls:
         return ""
     columns = " and ".join(dict.fromkeys(str(statistic.column) for statistic in rough))
-    return f"if bounds of {columns} are known, state them, in SQL {', '.join(calls)}: intervals are then narrower"
+    calls_in_words = ", ".join(calls)
+    return (
+        f"if bounds of {columns} are known, state low and high, or in SQL {calls_in_words}: intervals are then narrower"
+    )
 
 
 def _with_marks(item: Item, places: Collection[int]) -> Item:
